@@ -73,7 +73,8 @@ class IdentityOptions:
     )
     broker_config_path: Path | None = option(
         None,
-        help="File of options that tools changed: FILE of -c FILE, else in the store.",
+        help="File of options that tools changed; default: the FILE of -c FILE, else a file in the "
+        "store.",
         rule="O-7",
     )
 
@@ -137,8 +138,8 @@ class BrokerConfig(
     trace_topic_enable: bool = option(False, help="Create the system topic for message traces.")
     append_topic_for_timer_delete_key: bool | None = option(
         None,
-        help="A recall names its message by topic and unique key, as 5.3 reads it; default: by "
-        "profile. Both are read.",
+        help="Write recalls with topic and unique key, as RocketMQ 5.3 does; default: by profile. "
+        "The broker reads both forms.",
         rule="T-136",
         live=True,
     )

@@ -42,32 +42,34 @@ class ClusterOptions:
 
     nameservers: int = option(1, help="How many nameservers.")
     controllers: int = option(
-        0, help="How many controllers; 3 of them go on when one is lost. 0: none.", rule="D-55"
+        0, help="How many controllers; of 3, one may fail. 0: none.", rule="D-55"
     )
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
     replicas: int = option(
-        1, help="How many brokers of each name; more than 1 need controllers.", rule="H-1"
+        1, help="How many brokers share a broker name; more than 1 need controllers.", rule="H-1"
     )
     slaves: int = option(0, help="How many slaves each broker has, called broker-a-s1, ...")
     sync_slaves: bool = option(
         False,
-        help="With slaves: a send is answered when one of them has the message.",
+        help="With slaves: answer a send when a slave has the message.",
         rule="B-141",
     )
     acting_master: bool = option(
         False,
-        help="With slaves: one acts as master, read only, while there is none.",
+        help="With slaves: while there is no master, a slave acts as master, read only.",
         rule="Z-1",
     )
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
     controller_port: int = option(9881, help="Port of the first controller.", rule="D-50")
-    broker_port: int = option(10911, help="Port of the first broker; the others are 10 apart.")
+    broker_port: int = option(
+        10911, help="Port of the first broker; each further broker's port is 10 higher."
+    )
     any_port: bool = option(False, help="Let the system choose all ports.")
     proxy: bool = option(
         False,
-        help="Start a gRPC proxy for RocketMQ 5's SDKs; needs pocketmq[grpc]. `pocketmq up` starts "
-        "one where that is installed, unless it is told not to.",
+        help="Start a gRPC proxy for RocketMQ 5's SDKs; needs pocketmq[grpc]. By default, "
+        "`pocketmq up` starts one if that is installed.",
         rule="G-110",
     )
     proxy_port: int = option(8081, help="Port on which the proxy answers SDKs.", rule="G-110")
@@ -77,7 +79,7 @@ class ClusterOptions:
     )
     tls: bool = option(
         False,
-        help="TLS on every port of the roles, and nothing else; a certificate is made for it.",
+        help="All ports of the roles accept only TLS; a certificate is made for it.",
         rule="Y-1",
     )
     members_must_prove: bool = option(
@@ -89,13 +91,13 @@ class ClusterOptions:
     )
     strangers_read_routes: bool = option(
         False,
-        help="With members_must_prove: nameservers answer routes, clusters and names of topics to "
-        "everybody, for clients that cannot prove anything, such as RocketMQ's.",
+        help="With members_must_prove: nameservers give routes, clusters and topic names also to "
+        "clients that do not know the secret, such as RocketMQ's.",
     )
     users: Path | None = option(
         None,
-        help="TOML or JSON file with users and rules; brokers then check every request, "
-        "nameservers and controllers PocketMQ's own.",
+        help="TOML or JSON file with users and rules. Brokers then check every request; "
+        "nameservers and controllers check PocketMQ's own requests.",
         rule="Y-40",
     )
     clock: Literal["real", "manual"] = option(
@@ -114,13 +116,15 @@ class ClusterOptions:
         False, help="Keep events from the start, not only while somebody watches."
     )
     control_port: int = option(
-        9870, help="Port of the control address (HTTP); if taken, another one. -1: none."
+        9870,
+        help="Port of the control address (HTTP), or another if it is taken. -1: no "
+        "control address.",
     )
     control_host: str = option(
         "",
         help=(
-            "Host on which the control address listens; if not loopback, it needs a token. "
-            "Empty: the same as host if that is loopback, else 127.0.0.1."
+            "Host on which the control address listens. Empty: host if that is loopback, else "
+            "127.0.0.1. Any address but loopback needs a token."
         ),
     )
 

@@ -32,9 +32,7 @@ class ControllerOptions:
 
     name: str = option("controller", help="Name in the ready line and in logs.")
     host: str = option("127.0.0.1", help="Address of a controller without peers.")
-    port: int = option(
-        0, help="Port to listen on; 0: the one that the peers name, or 9877.", rule="D-50"
-    )
+    port: int = option(0, help="Port to listen on; 0: the port in --peers, or 9877.", rule="D-50")
     group: str = option(
         "DefaultControllerGroup",
         help="Name of the group of controllers; messages of other groups are refused.",
@@ -63,7 +61,7 @@ class ControllerOptions:
     election_timeout: int = option(
         1000,
         unit="ms",
-        help="Silence of the leading controller after which another one is elected.",
+        help="Elect another leading controller after this time of silence.",
         rule="D-50",
         rocketmq_name="jRaftElectionTimeoutMs",
         within=(100, 600_000),
@@ -78,13 +76,13 @@ class ControllerOptions:
     scan_inactive_master_interval: int = option(
         5000,
         unit="ms",
-        help="Time after the start in which nobody is taken for dead.",
+        help="Time after the start in which no broker counts as dead.",
         rule="D-45",
         within=(0, 600_000),
     )
     enable_elect_unclean_master: bool = option(
         False,
-        help="Elect a replica that is not in sync when no other lives; loses messages.",
+        help="If no replica in sync lives, elect another replica. This loses messages.",
         rule="D-30",
         live=True,
     )
@@ -94,8 +92,8 @@ class ControllerOptions:
     broker_close_grace: int = option(
         0,
         unit="ms",
-        help="How long a broker whose connection closed may take to be back; 0: it is dead at"
-        " once. 2000 keeps one reset connection from moving a mastership.",
+        help="How long a broker may take to connect again after its connection closed; 0: it is "
+        "dead at once. With 2000, a single reset connection causes no election.",
         rule="W-11",
     )
 

@@ -29,12 +29,14 @@ class NameServerOptions:
         Path("~/namesrv/kvConfig.json"), help="File of the KV configuration.", rule="N-1"
     )
     config_store_path: Path | None = option(
-        None, help="File of options that tools changed; by default beside that.", rule="O-8"
+        None,
+        help="File of options that tools changed; by default beside the KV configuration.",
+        rule="O-8",
     )
     strangers_read_routes: bool = option(
         False,
-        help="With members_must_prove: answer routes, clusters and names of topics to everybody, "
-        "for clients that cannot prove anything, such as RocketMQ's.",
+        help="With members_must_prove: give routes, clusters and topic names also to clients that "
+        "do not know the secret, such as RocketMQ's.",
     )
     order_message_enable: bool = option(
         False,
@@ -67,13 +69,15 @@ class NameServerOptions:
         live=True,
     )
     need_wait_for_service: bool = option(
-        False, help="Answer no routes right after the start, until brokers had time.", rule="N-26"
+        False,
+        help="After the start, answer no routes until brokers had time to register.",
+        rule="N-26",
     )
     wait_seconds_for_service: int = option(45, unit="s", help="How long that is.", rule="N-26")
     scan_not_active_broker_interval: int | None = option(
         None,
         unit="ms",
-        help="Between two scans for silent brokers; 5000, or 10000 in profile 4.9.",
+        help="Time between two scans for silent brokers; 5000, or 10000 in profile 4.9.",
         rule="N-3",
     )
     enable_controller_in_namesrv: bool = option(
@@ -84,7 +88,7 @@ class NameServerOptions:
     support_acting_master: bool = option(
         False,
         help=(
-            "Show the slave with the least id of a group without master as id 0, if its "
+            "If a broker name has no master, show its slave with the least id as id 0, if the "
             "brokers allow it."
         ),
         rule="N-28",

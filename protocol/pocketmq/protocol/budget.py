@@ -34,22 +34,22 @@ class Budget:
     peer_memory_bytes: int = option(
         256 * MIB,
         unit="bytes",
-        help="What all peers together may have waiting here: answers they do not read, half "
-        "frames, held pulls. Above it the heaviest is closed.",
+        help="Data that may wait for all peers together: unread answers, half frames, held pulls. "
+        "Above it, the connection with the most is closed.",
         live=True,
         within=(1, inf),
     )
     connection_bytes: int = option(
         64 * MIB,
         unit="bytes",
-        help="What one connection may have waiting; above it that connection is closed.",
+        help="Data that may wait for one connection; above it, the connection is closed.",
         live=True,
         within=(1, inf),
     )
     header_bytes: int = option(
         256 * 1024,
         unit="bytes",
-        help="Header of a frame; a longer one is read and not kept.",
+        help="Header of a frame; a longer header is skipped.",
         live=True,
         within=(1, inf),
     )
@@ -62,14 +62,14 @@ class Budget:
     body_bytes: int = option(
         MIB,
         unit="bytes",
-        help="Structured body of a request: heartbeats, locks, groups.",
+        help="Structured body of a request, such as a heartbeat.",
         live=True,
         within=(1, inf),
     )
     registration_bytes: int = option(
         4 * MIB,
         unit="bytes",
-        help="Body of a broker's registration, and what it inflates to.",
+        help="Body of a broker's registration, also after decompression.",
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
@@ -97,7 +97,7 @@ class Budget:
     )
     routes: int = option(
         200_000,
-        help="Topics times brokers that a nameserver keeps; what is known may change.",
+        help="Topics times brokers that a nameserver keeps. Known ones may still change.",
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
@@ -142,7 +142,7 @@ class Budget:
     )
     subscription_chars: int = option(
         16_384,
-        help="Length of a subscription's expression, whichever request brings it.",
+        help="Length of a subscription's expression.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -156,7 +156,7 @@ class Budget:
     )
     records: int = option(
         20_000,
-        help="Number of topics, and of groups, above which only tools create more.",
+        help="Topics, and groups, that may create themselves; above it, only tools create more.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -250,7 +250,7 @@ class Budget:
     grpc_metadata_bytes: int = option(
         16 * 1024,
         unit="bytes",
-        help="Headers of a call; one with more gets RESOURCE_EXHAUSTED.",
+        help="Headers of a call; a call with more gets RESOURCE_EXHAUSTED.",
         within=(1, inf),
         roles=PROXY,
     )
@@ -270,7 +270,7 @@ class Budget:
     )
     grpc_topics: int = option(
         1_000,
-        help="Topics that a client's settings name; its stream ends with more.",
+        help="Topics in a client's settings; with more, its stream ends.",
         within=(1, inf),
         roles=PROXY,
     )
@@ -285,7 +285,8 @@ class Budget:
     grpc_clients_bytes: int = option(
         128 * MIB,
         unit="bytes",
-        help="Settings, ids and groups of these clients; above it, the same.",
+        help="Settings, ids and groups of all these clients; above it, the clients silent longest "
+        "are forgotten.",
         within=(1, inf),
         roles=PROXY,
     )

@@ -32,14 +32,13 @@ class ProxyConfig:
         ("127.0.0.1:9876",), help="Nameservers, host:port.", rocketmq_name="namesrvAddr"
     )
     advertise: str = option(
-        "", help="host:port in routes; by default the one that the asker used.", rule="G-59"
+        "", help="host:port in routes; by default the address that the SDK used.", rule="G-59"
     )
     encoding: Literal["json", "msgpack"] = option(
         "json",
         help=(
-            "Encoding of requests to brokers: json, or msgpack, which is faster and for "
-            "PocketMQ's brokers only. RocketMQ's binary encoding has no room for the codes "
-            "of pop's requests."
+            "Encoding of requests to brokers: json or msgpack. msgpack is faster, and works only "
+            "with PocketMQ's brokers."
         ),
     )
     certificate: Path | None = option(

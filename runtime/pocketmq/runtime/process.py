@@ -84,7 +84,7 @@ class RoleOptions:
         "info", help="Least level that is logged to standard error."
     )
     log_format: Literal["auto", "console", "json"] = option(
-        "auto", help="Log lines for people or as JSON; auto asks whether it is a terminal."
+        "auto", help="Log as text or as JSON; auto: text on a terminal, else JSON."
     )
     clock: Literal["real", "manual"] = option(
         "real", help="manual: protocol time stands still until somebody moves it."
@@ -93,7 +93,7 @@ class RoleOptions:
         0, unit="ms", help="Where a manual clock begins, in epoch ms; 0 is the next whole second."
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="RocketMQ line whose rules apply where 4.9 and 5.x differ."
+        DEFAULT_PROFILE, help="RocketMQ release whose rules apply where 4.9 and 5.x differ."
     )
     exit_with_parent: bool = option(
         False, help="Stop when the process that started this one is gone."
@@ -104,7 +104,7 @@ class RoleOptions:
     )
 
     slow_turn_ms: int = option(
-        0, unit="ms", help="Log turns of the event loop that took longer, and why; 0: do not watch."
+        0, unit="ms", help="Log turns of the event loop that took longer, and why; 0: never."
     )
 
     def make_clock(self) -> Clock:

@@ -16,10 +16,10 @@ class AccessOptions(InitialUserOptions):
     """RocketMQ's ACL 2.0 and 1.0 (docs/security.md)."""
 
     authentication_enabled: bool = option(
-        False, help="Take only requests that a user has signed.", rule="Y-40"
+        False, help="Accept only requests that a user has signed.", rule="Y-40"
     )
     authorization_enabled: bool = option(
-        False, help="Take only requests that the rules of their user allow.", rule="Y-40"
+        False, help="Accept only requests that the user's rules allow.", rule="Y-40"
     )
     authentication_whitelist: str = option(
         "", help="Request codes that need no signature, separated by ','.", rule="Y-40"
@@ -41,8 +41,8 @@ class AccessOptions(InitialUserOptions):
     )
     plain_acl_file: Path | None = option(
         None,
-        help="File of ACL 1.0; acl/ beside it may have more. Empty: config/plain_acl.yml of the"
-        " store.",
+        help="File of ACL 1.0; the folder acl/ beside it may have more files. Empty: "
+        "config/plain_acl.yml of the store.",
         rule="Y-20",
     )
     migrate_auth_from_v1_enabled: bool = option(

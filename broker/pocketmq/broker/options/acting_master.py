@@ -23,8 +23,8 @@ class ActingMasterOptions:
     total_replicas: int = option(
         1,
         help=(
-            "Brokers of the name, this one included. With more than 1, a broker takes over "
-            "offsets that were committed elsewhere before it is online."
+            "Number of brokers with this broker name, this one included. If above 1, the broker "
+            "fetches offsets from the others before it is online."
         ),
         rule="Z-9",
     )
@@ -32,11 +32,14 @@ class ActingMasterOptions:
         False, help="Be online at once, with the offsets that this broker has.", rule="Z-9"
     )
     broker_not_active_timeout_millis: int = option(
-        10_000, unit="ms", help="Silence after which name servers forget this broker.", rule="Z-4"
+        10_000,
+        unit="ms",
+        help="Name servers forget this broker after this time of silence.",
+        rule="Z-4",
     )
     sync_broker_member_group_period: int = option(
         1_000,
         unit="ms",
-        help="For a slave: interval at which it asks who is in its group.",
+        help="For a slave: how often it asks the name servers for the replicas of its broker name.",
         rule="Z-4",
     )

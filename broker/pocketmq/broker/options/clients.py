@@ -19,6 +19,7 @@ class ClientOptions:
     )
     real_time_notify_consumer_change: bool = option(
         True,
-        help="Notify at once, not in batches (first after 30 s, then every 15 s).",
+        help="Notify members of a change in their group at once; otherwise in batches, first after "
+        "30 s, then every 15 s.",
         rule="B-24",
     )

@@ -12,7 +12,9 @@ class ControllerModeOptions:
     """Controllers: where they are, and when a replica counts as in sync."""
 
     enable_controller_mode: bool = option(
-        False, help="Controllers say who is master; role and id are theirs.", rule="H-1"
+        False,
+        help="Controllers choose the master; they give this broker its role and id.",
+        rule="H-1",
     )
     controllers: list[str] = option(
         [], help="Controllers: host:port, separated by ';'.", rocketmq_name="controllerAddr"
@@ -21,7 +23,10 @@ class ControllerModeOptions:
         1_000, unit="ms", help="Between two heartbeats to controllers.", rule="D-40"
     )
     controller_heart_beat_timeout_mills: int = option(
-        10_000, unit="ms", help="Silence after which this broker counts as dead.", rule="D-40"
+        10_000,
+        unit="ms",
+        help="Controllers take this broker for dead after this time of silence.",
+        rule="D-40",
     )
     sync_broker_metadata_period: int = option(
         5_000, unit="ms", help="Between two questions who is master.", rule="D-17"
@@ -36,14 +41,13 @@ class ControllerModeOptions:
         False, help="A message waits until every replica in sync has it.", rule="H-52"
     )
     min_in_sync_replicas: int = option(
-        1, help="With fewer replicas in sync than this, no message is taken.", rule="D-90"
+        1, help="Refuse messages while fewer replicas than this are in sync.", rule="D-90"
     )
     master_lease_enable: bool = option(
         False,
         help=(
-            "As master, take no message after half of controllerHeartBeatTimeoutMills "
-            "without an answer from the controllers; give the controllers "
-            "--broker-close-grace 5000."
+            "A master refuses messages if no controller has answered it for half of "
+            "controllerHeartBeatTimeoutMills. Give the controllers --broker-close-grace 5000."
         ),
         rule="W-2",
     )

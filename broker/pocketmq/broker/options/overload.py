@@ -61,7 +61,7 @@ class OverloadOptions:
     consumer_fallbehind_threshold: int = option(
         16 * 1024**3,
         unit="bytes",
-        help="Lag from which a group may no longer consume.",
+        help="A group with more lag than this may no longer consume.",
         rule="B-168",
         live=True,
         within=(0, inf),

@@ -18,8 +18,8 @@ class PopOptions:
     )
     enable_pop_buffer_merge: bool = option(
         False,
-        help="Keep check points and acks of pops in memory for some seconds before they are "
-        "written; a killed broker hands out again what was only there.",
+        help="Keep check points and acks of pops in memory for some seconds before writing them. A "
+        "killed broker may then deliver acknowledged messages again.",
         rule="K-100",
         live=True,
     )
@@ -53,7 +53,7 @@ class PopOptions:
     )
     retrieve_message_from_pop_retry_topic_v1: bool = option(
         True,
-        help="With the new names, also read retry topics named %RETRY%group_topic.",
+        help="With enableRetryTopicV2: also read retry topics named %RETRY%group_topic.",
         rule="K-33",
         live=True,
     )
@@ -67,7 +67,7 @@ class PopOptions:
     )
     pop_from_retry_probability_for_priority: int = option(
         0,
-        help="The same share for pops that read queues by priority.",
+        help="Share of pops by priority that read the retry topic first.",
         rule="V-3",
         unit="%",
         live=True,
@@ -87,7 +87,8 @@ class PopOptions:
     )
     use_separate_retry_queue: bool = option(
         False,
-        help="Give a pop retry topic as many queues as its topic has, so that priorities last.",
+        help="Give a pop retry topic as many queues as its topic has, so that retried messages "
+        "keep their priority.",
         rule="V-5",
         live=True,
     )
@@ -99,7 +100,7 @@ class PopOptions:
     )
     init_pop_offset_by_check_msg_in_mem: bool = option(
         True,
-        help="A new group starts at a queue's first message while that is in memory.",
+        help="A new group begins at a queue's first message if that is still in memory.",
         rule="K-34",
         live=True,
     )
@@ -112,7 +113,7 @@ class PopOptions:
     pop_inflight_message_threshold: int = option(
         10_000,
         help=(
-            "Unacknowledged messages of a group in a queue at which enablePopMessageThreshold acts."
+            "With enablePopMessageThreshold: most unacknowledged messages of a group in a queue."
         ),
         rule="K-34",
         live=True,

@@ -47,6 +47,7 @@ class PullOptions:
     broadcast_offset_expire_max_second: int = option(
         300,
         unit="s",
-        help="How long a connected broadcasting member that does not pull still counts.",
+        help="How long a broadcasting member still counts after its last pull, while it is "
+        "connected.",
         rule="B-36",
     )

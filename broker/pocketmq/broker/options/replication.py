@@ -19,14 +19,14 @@ class ReplicationOptions:
     )
     ha_listen_port: int = option(
         0,
-        help="Port that slaves connect to; 0 is --port plus 1, or any other when that is taken.",
+        help="Port that slaves connect to; 0: --port plus 1, or another port if that is taken.",
         rule="H-2",
     )
     ha_master_address: str = option(
         "",
         help=(
-            "For a slave: host:port of its master's replication port; by default, name "
-            "servers give it."
+            "For a slave: host:port of its master's replication port; by default it asks the name "
+            "servers."
         ),
         rule="H-7",
     )
@@ -40,17 +40,23 @@ class ReplicationOptions:
     )
     in_sync_replicas: int = option(
         1,
-        help="For a SYNC_MASTER: replicas that must have a message, the master included.",
+        help="For a SYNC_MASTER: how many replicas must have a message, the master included.",
         rule="B-141",
     )
     slave_timeout: int = option(
         3_000, unit="ms", help="Of a SYNC_MASTER: longest wait for them.", rule="H-51"
     )
     ha_send_heartbeat_interval: int = option(
-        5_000, unit="ms", help="Silence on the replication stream before a heartbeat.", rule="H-37"
+        5_000,
+        unit="ms",
+        help="Time without data on the replication stream before a heartbeat is sent.",
+        rule="H-37",
     )
     ha_housekeeping_interval: int = option(
-        20_000, unit="ms", help="Silence of the other side that ends the stream.", rule="H-34"
+        20_000,
+        unit="ms",
+        help="The replication stream ends after this time without data from the other side.",
+        rule="H-34",
     )
     ha_transfer_batch_size: int = option(
         32_768, unit="bytes", help="Longest piece of log that is sent at once.", rule="H-38"
@@ -63,7 +69,7 @@ class ReplicationOptions:
     )
     enable_d_leger_commit_log: bool = option(
         False,
-        help="Not built: RocketMQ has replaced it by controller mode, and so does this broker.",
+        help="Not supported; use controller mode, which has replaced it in RocketMQ too.",
         rule="D-200",
         rocketmq_name="enableDLegerCommitLog",
     )

@@ -29,7 +29,7 @@ class TransactionOptions:
     )
     transaction_check_max: int = option(
         15,
-        help="Most checks of a half message; after them it is given up.",
+        help="Most checks of a half message; after them the broker gives it up.",
         rule="B-107",
         live=True,
         within=(0, inf),

@@ -77,7 +77,7 @@ class StoreConfig:
     )
     max_transfer_bytes_on_message_in_memory: int = option(
         256 * KIB,
-        help="Most bytes in a pull reply while the data is in memory.",
+        help="Most bytes in a pull's answer, if the messages are in memory.",
         unit="bytes",
         rule="B-61",
         live=True,
@@ -85,14 +85,14 @@ class StoreConfig:
     )
     max_transfer_count_on_message_in_memory: int = option(
         32,
-        help="Most messages in a pull reply while the data is in memory.",
+        help="Most messages in a pull's answer, if they are in memory.",
         rule="B-61",
         live=True,
         within=(1, inf),
     )
     max_transfer_bytes_on_message_in_disk: int = option(
         64 * KIB,
-        help="Most bytes in a pull reply of data that is no longer in memory.",
+        help="Most bytes in a pull's answer, if the messages are no longer in memory.",
         unit="bytes",
         rule="B-61",
         live=True,
@@ -100,7 +100,7 @@ class StoreConfig:
     )
     max_transfer_count_on_message_in_disk: int = option(
         8,
-        help="Most messages in a pull reply of data that is no longer in memory.",
+        help="Most messages in a pull's answer, if they are no longer in memory.",
         rule="B-61",
         live=True,
         within=(1, inf),
@@ -122,7 +122,7 @@ class StoreConfig:
     )
     os_page_cache_busy_timeout_ms: int = option(
         1000,
-        help="Refuse waiting sends after an append that took longer.",
+        help="If an append took longer than this, refuse the sends that wait.",
         unit="ms",
         rule="B-160",
         rocketmq_name="osPageCacheBusyTimeOutMills",
@@ -149,14 +149,14 @@ class StoreConfig:
     )
     flush_commit_log_least_pages: int = option(
         4,
-        help="Dirty pages of the log from which a periodic flush syncs.",
+        help="A periodic flush syncs the log if it has at least this many dirty pages.",
         rule="S-50",
         live=True,
         within=(0, inf),
     )
     flush_commit_log_thorough_interval_ms: int = option(
         10_000,
-        help="Interval after which the log is flushed however few pages are dirty.",
+        help="Interval after which the log is flushed, also with fewer dirty pages.",
         unit="ms",
         rule="S-50",
         rocketmq_name="flushCommitLogThoroughInterval",
@@ -173,7 +173,9 @@ class StoreConfig:
         within=(10, inf),
     )
     flush_consume_queue_least_pages: int = option(
-        2, help="Dirty pages of a consume queue from which a periodic flush syncs it.", rule="S-52"
+        2,
+        help="A periodic flush syncs a consume queue if it has at least this many dirty pages.",
+        rule="S-52",
     )
     flush_consume_queue_thorough_interval_ms: int = option(
         60_000,
@@ -186,7 +188,7 @@ class StoreConfig:
     )
     confirm_distance_bytes: int = option(
         64 * MIB,
-        help="Also flush all queues after so much new log; bounds what a restart has to read.",
+        help="Also flush all queues after this much new log, so that a restart has less to read.",
         unit="bytes",
         live=True,
         within=(1, inf),
@@ -213,7 +215,7 @@ class StoreConfig:
     )
     timer_roll_window_slot: int = option(
         172_800,
-        help="Range of the timer wheel; messages further ahead are re-entered on the way.",
+        help="Range of the timer wheel; messages further ahead are stored again on the way.",
         rule="T-122",
     )
     timer_max_delay_sec: int = option(
@@ -258,7 +260,7 @@ class StoreConfig:
     )
     disk_max_used_space_ratio: int = option(
         75,
-        help="Disk usage above which expired files are deleted at any hour; counts as 10 to 95.",
+        help="Disk usage above which expired files are deleted at any hour; limited to 10 to 95.",
         unit="%",
         rule="B-165",
         live=True,
@@ -266,7 +268,7 @@ class StoreConfig:
     )
     disk_space_clean_forcibly_ratio: int = option(
         85,
-        help="Forcible level: disk usage above which any file but the last is deleted; counts as "
+        help="Forcible level: disk usage above which any file but the last is deleted; limited to "
         "30 to 85.",
         unit="%",
         rule="B-164",
@@ -275,7 +277,7 @@ class StoreConfig:
     )
     disk_space_warning_level_ratio: int = option(
         90,
-        help="Warning level: disk usage above which the store refuses writes; counts as 35 to 90.",
+        help="Warning level: disk usage above which the store refuses writes; limited to 35 to 90.",
         unit="%",
         rule="B-163",
         live=True,

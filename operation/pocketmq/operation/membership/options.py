@@ -38,15 +38,15 @@ class SecurityOptions(TlsOptions):
     members_must_prove: bool = option(
         False,
         help=(
-            "Nameservers, controllers and replication ports take requests only from "
-            "members, which prove that they know the secret. Needs TLS. RocketMQ's brokers "
-            "cannot prove it."
+            "Nameservers, controllers and replication ports take requests only from processes that "
+            "know the secret. Needs TLS. RocketMQ's brokers cannot take part."
         ),
     )
     member_secret_file: Path | None = option(
         None,
-        help="File with the secret of all members, 32 bytes or more, that only its owner can read. "
-        "Further lines are secrets that are accepted too; read again when it changes.",
+        help="File with the secret of all members, 32 bytes or more. Only its owner may be able to "
+        "read it. Secrets on further lines are accepted too. The file is read again when it "
+        "changes.",
     )
 
     def member_secret(self) -> SecretFile | None:

@@ -32,8 +32,8 @@ class TlsOptions:
 
     tls_server_mode: TlsMode = option(
         "permissive",
-        help="Who may connect to this role's ports: disabled: nobody with TLS; permissive: with "
-        "TLS or without; enforcing: with TLS only.",
+        help="What this role's ports accept. disabled: no TLS; permissive: TLS and plaintext; "
+        "enforcing: only TLS.",
         rule="Y-1",
         rocketmq_name="tls.server.mode",
     )
@@ -52,8 +52,8 @@ class TlsOptions:
     tls_test_mode_enable: bool = option(
         True,
         help=(
-            "Take no certificates from files: ports show one that is made when the first "
-            "TLS peer connects, and connections trust anybody."
+            "Use no certificate files: ports make a certificate for the first TLS peer, and "
+            "outgoing connections accept any certificate."
         ),
         rule="Y-3",
         rocketmq_name="tls.test.mode.enable",
@@ -79,7 +79,7 @@ class TlsOptions:
     )
     tls_server_need_client_auth: ClientAuth = option(
         "none",
-        help="Whether peers must show a certificate; looked at with tls_server_auth_client only.",
+        help="Whether peers must show a certificate; counts only with tls_server_auth_client.",
         rule="Y-3",
         rocketmq_name="tls.server.need.client.auth",
     )
@@ -116,7 +116,7 @@ class TlsOptions:
     )
     tls_client_auth_server: bool = option(
         False,
-        help="Check the certificates of servers; their names are never looked at.",
+        help="Check the certificates of servers, but not the names in them.",
         rule="Y-4",
         rocketmq_name="tls.client.authServer",
     )
@@ -129,14 +129,13 @@ class TlsOptions:
 
     tls_protocols: str = option(
         "",
-        help="Versions of TLS that are spoken, of TLSv1.2 and TLSv1.3, with commas between; "
-        "by default both.",
+        help="Versions of TLS to use, separated by ',': TLSv1.2, TLSv1.3; by default both.",
         rule="Y-5",
         rocketmq_name="tls.protocols",
     )
     tls_ciphers: str = option(
         "",
-        help="Cipher suites that are spoken, with commas between; by default those of OpenSSL.",
+        help="Cipher suites to use, separated by ','; by default OpenSSL's.",
         rule="Y-5",
         rocketmq_name="tls.ciphers",
     )
