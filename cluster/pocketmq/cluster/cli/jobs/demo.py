@@ -12,10 +12,10 @@ DEMO_HELP = """Carry the flights of 2013 through a cluster; lose none.
 Every flight that left New York in 2013 is a message: 336,776 of them.
 
 Two nameservers, two brokers, two producers and three consumers start, each as a process. A
-fourth consumer joins when a third of the flights is consumed, and one of the first three is killed
-with SIGKILL at two thirds. The exit status is 0 only if no message is lost and the mean delay per
-carrier, computed from the consumed messages, equals the CSV's. Where Java 17 and PySpark are
-installed, Spark computes it once more from the brokers' topics.
+fourth consumer joins when a third of the flights is consumed, and one of the first three is
+killed with SIGKILL at two thirds. The exit status is 0 only if no message is lost and the mean
+delay per carrier, computed from the consumed messages, equals the CSV's. If Java 17 and PySpark
+are installed, Spark computes the means once more from the brokers' topics.
 
 \b
 Examples:
@@ -76,7 +76,9 @@ def demo(
     ] = False,
     grpc: Annotated[
         bool,
-        typer.Option("--grpc", help="Send and receive with RocketMQ's Python SDK, by a proxy."),
+        typer.Option(
+            "--grpc", help="Send and receive with RocketMQ's Python SDK, through a proxy."
+        ),
     ] = False,
     replicas: Annotated[
         int,
@@ -87,7 +89,7 @@ def demo(
     ] = False,
     secure: Annotated[
         bool,
-        typer.Option("--secure", help="TLS only, users and rules, members who prove themselves."),
+        typer.Option("--secure", help="Use TLS only, users with rules, and a secret of members."),
     ] = False,
     record: Annotated[
         Path | None,

@@ -51,10 +51,11 @@ Examples:
 
 EXPORT_HELP = """Export a topic's new messages into a table, with Spark.
 
-Reads up to the topic's present end and stops; run it again for later messages. A run that was
-killed leaves no message twice. Messages that were deleted before their export are an error, and so
-is a topic that was created again; --no-fail-on-data-loss counts them and goes on. Needs Java 17 or
-later and `pip install 'pocketmq[spark]'`, and for Delta and Iceberg `pocketmq[lake]`.
+Exports the messages up to the topic's present end, and stops; run it again for later messages. A
+killed run leaves no message twice in the table. If messages were deleted before their export, or
+the topic was created again, the command fails; with --no-fail-on-data-loss it counts the lost
+messages and goes on. Needs Java 17 or later and `pip install 'pocketmq[spark]'`, and for Delta
+and Iceberg `pocketmq[lake]`.
 
 \b
 Examples:
@@ -107,7 +108,7 @@ def export(
         str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
     ] = "",
     rows_per_commit: Annotated[
-        int, typer.Option(min=0, help="Most rows of a commit; 0 for what suits the table.")
+        int, typer.Option(min=0, help="Most rows of a commit; 0: chosen for the table.")
     ] = 0,
     fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
     master: Master = "",
@@ -210,7 +211,7 @@ def flights(
     ),
     window: Annotated[str, typer.Option(help="Length of a window.")] = "1 hour",
     watermark: Annotated[
-        str, typer.Option(help="How late a flight may be; the demo's are months apart.")
+        str, typer.Option(help="How late a flight may arrive; the demo's flights are months apart.")
     ] = "400 days",
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
     master: Master = "",

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 AUDIT_HELP = """Check stores completely.
 
-The exit status is 1 when something is wrong. Checks as `pocketmq store verify` does: every
-record's CRC, its one queue entry with size and tag hash, offsets without gap or repeat, its keys
-in the index, no entry that leads elsewhere. Also checks that committed offsets are in range. With
---replicas the stores belong to one broker, its master first: each is compared with the first, and
-each difference is printed with file and byte. Brokers must be stopped.
+The exit status is 1 if something is wrong. Checks records, queue entries and index entries as
+`pocketmq store verify` does, and that committed offsets are in range. With --replicas, the
+stores are replicas of one broker, the master's first. The command compares each store with the
+first, and prints each difference with file and byte. Brokers must be stopped.
 
 \b
 Examples:
@@ -45,11 +44,11 @@ Examples:
 LATENCY_HELP = """Measure latencies, retries, keys and skew, with Spark.
 
 Also counts dead letters. SOURCE is store:DIR, parquet:DIR, delta:TABLE,
-iceberg:DIR/NAMESPACE.NAME or topic:NAME. Born to store is the difference of a record's two times.
-No store has the time of a commit: the command uses the first look at the committed offsets that
-is past the message. So take looks with --sample while the consumers run; column `error` says how
-far apart they were. A store's own file is one look, its .bak another. Needs Java 17 or later and
-`pip install 'pocketmq[spark]'`.
+iceberg:DIR/NAMESPACE.NAME or topic:NAME. The latency from born to store comes from a record's
+two times. No store has the time of a commit, so take samples of the committed offsets with
+--sample while the consumers run. A message counts as committed at the first sample past it;
+column `error` says how far apart the samples were. Needs Java 17 or later and `pip install
+'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -62,7 +61,7 @@ Examples:
 
 TRACE_HELP = """Show the life of a key or of a message, with Spark.
 
-Its steps: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset
+Steps are: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset
 id. SOURCES are stores, tables or topics as for `latency`, and the command needs the same
 packages.
 
@@ -96,7 +95,7 @@ FailOnDataLoss = Annotated[
     bool,
     typer.Option(
         "--fail-on-data-loss/--no-fail-on-data-loss",
-        help="Stop where messages are gone; else count them and go on.",
+        help="Stop if messages are gone; otherwise count them and go on.",
     ),
 ]
 

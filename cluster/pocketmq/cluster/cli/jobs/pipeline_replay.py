@@ -16,14 +16,14 @@ from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 
 REPLAY_HELP = """Send stored messages once more, with Spark.
 
-SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages go
-in the order of their store times; messages of one key go to one queue. They keep bodies, tags, keys
-and properties; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS have the former place and times.
-With --state a killed replay goes on where it was: only sends under way at the kill may come twice.
-Messages that the source deleted before they were sent are an error, and so is a topic that was
-created again, or another store; --no-fail-on-data-loss counts them and goes on.
-Spark reads and sorts, this process sends: needs Java 17 or later and
-`pip install 'pocketmq[spark]'`.
+SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
+go in the order of their store times; messages of one key go to one queue. They keep bodies,
+tags, keys and properties; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS have the former place
+and times. With --state, a killed replay goes on where it was; only messages that it was sending
+may come twice. If the source deleted messages before they were sent, or is another topic or
+store than before, the command fails; with --no-fail-on-data-loss it counts the lost messages and
+goes on. Spark reads and sorts, this process sends. Needs Java 17 or later and `pip install
+'pocketmq[spark]'`.
 
 \b
 Examples:

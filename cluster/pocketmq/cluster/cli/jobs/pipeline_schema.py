@@ -33,8 +33,9 @@ Examples:
 
 CHECK_HELP = """Check whether versions of a schema are compatible.
 
-backward: the newer reads what the older wrote; forward: the other way; full: both. The exit status
-is 1 when they are not, or when some field cannot be checked.
+backward: the newer version can read what the older one wrote. forward: the older version can
+read what the newer one wrote. full: both. The exit status is 1 if they are not compatible, or if
+a field cannot be checked.
 
 \b
 Examples:

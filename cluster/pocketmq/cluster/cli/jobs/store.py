@@ -44,7 +44,7 @@ Examples:
 
 VERIFY_HELP = """Check every record, queue entry and index entry.
 
-Of a record it checks the CRC of the body and the offsets.
+For each record it checks the CRC of the body, and the offsets.
 
 Prints each problem with file and byte; the exit status is 1 if there is one. What the next start of
 a killed broker corrects is a note, not a problem. Changes no file. If a broker has the store open,
@@ -70,7 +70,7 @@ Examples:
 
 REBUILD_HELP = """Rebuild consume queues and index from the log.
 
-Deletes the old ones. The broker must be stopped.
+Deletes the old queues and the old index. The broker must be stopped.
 
 \b
 Example:
@@ -358,7 +358,7 @@ def rebuild(
     delay_levels: DelayLevels = None,
     profile: Annotated[
         ProfileName,
-        typer.Option("--profile", help="As the broker has it; from 5.5 on tags are indexed too."),
+        typer.Option("--profile", help="The broker's profile; from 5.5 on tags are indexed too."),
     ] = DEFAULT_PROFILE,
     output: Sentences = None,
 ) -> None:

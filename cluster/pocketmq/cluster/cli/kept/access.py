@@ -34,8 +34,8 @@ Examples:
 
 USER_CREATE_HELP = """Create a user on every broker.
 
-Its name is also its access key, its password the secret key. Without --password the command asks
-for it.
+The user's name is the access key, the password is the secret key. Without --password, the
+command asks for the password.
 
 \b
 Examples:
@@ -68,9 +68,9 @@ Examples:
 
 ACL_GRANT_HELP = """Add a rule to a user on every broker.
 
-It replaces the user's rule about the same resource. Resources: Topic:orders, Group:bill*,
-Topic:*, Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get, List, All. A
-producer needs Pub on its topic, a consumer Sub on topic and group.
+The rule replaces the user's earlier rule about the same resource. Resources: Topic:orders,
+Group:bill*, Topic:*, Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get,
+List, All. A producer needs Pub on its topic, a consumer Sub on topic and group.
 
 \b
 Examples:
@@ -89,7 +89,7 @@ Examples:
 
 ACL_EXPORT_HELP = """Print mqadmin commands that create the users and rules.
 
-They are shell commands for RocketMQ, which cannot take PocketMQ's file of users and rules. Without
+The commands are for RocketMQ, which cannot read PocketMQ's file of users and rules. Without
 --with-secrets they have PASSWORD in place of each password.
 
 \b
@@ -101,8 +101,8 @@ Examples:
 
 ACL_EXPLAIN_HELP = """Show whether a user may do something, and which rule decides.
 
-Asks every broker for the user's rules, and applies them in the order of its release. The
-exit status is 1 when one refuses.
+Asks every broker for the user's rules, and applies them in the order of the broker's release.
+The exit status is 1 if a broker refuses.
 
 \b
 Examples:
@@ -199,7 +199,9 @@ def delete_user(
 
 
 def list_rules(
-    user: Annotated[str | None, typer.Option(help="Only of users with this in the name.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Only rules of users whose name contains this.")
+    ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:

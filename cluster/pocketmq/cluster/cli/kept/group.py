@@ -55,11 +55,10 @@ Examples:
 
 EXPLAIN_HELP = """Explain why a group gets nothing, gets it twice, or lags.
 
-Asks brokers, gRPC proxies and members, and prints each problem with what to do: no member, members
-that subscribe differently, members that pull beside others that pop, more members than queues, two
-clients with one id, offsets past the end, tags that nobody sends, missing permissions, locks of
-other clients, retries, dead letters, a manual clock that nobody moves. The exit status is 1 when
-a problem was found.
+Asks brokers, gRPC proxies and members, and prints each problem with what to do. Examples of
+problems: no member, members with different subscriptions, more members than queues, two clients
+with one id, offsets past the end, missing permissions, dead letters. The exit status is 1 if
+there is a problem.
 
 \b
 Examples:

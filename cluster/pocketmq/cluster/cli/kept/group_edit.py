@@ -46,9 +46,9 @@ Examples:
 
 DELETE_HELP = """Delete a consumer group on all brokers.
 
-Asks before, unless --yes is given. Its offsets stay, unless --clean-offset is given; its retry
-topic and dead letters stay: `pocketmq topic delete '%DLQ%billing'` deletes them. If a consumer
-still runs, the broker creates the group again.
+Asks first, unless --yes is given. The group's offsets stay, unless --clean-offset is given. Its
+retry topic and dead letters stay: delete them with `pocketmq topic delete '%DLQ%billing'`. If a
+consumer of the group still runs, the broker creates the group again.
 
 \b
 Examples:
@@ -63,8 +63,8 @@ Fifo = Annotated[
     typer.Option(
         "--fifo/--no-fifo",
         "--consume-message-orderly/--no-consume-message-orderly",
-        help="RocketMQ's proxy delivers the group's messages in order, each message group by "
-        "itself; Java's remoting consumers decide it themselves.",
+        help="Proxies deliver the messages of each message group in order; remoting consumers "
+        "choose their order themselves.",
     ),
 ]
 RetryMaxTimes = Annotated[

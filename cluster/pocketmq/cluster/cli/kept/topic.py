@@ -69,8 +69,8 @@ Example:
 STATS_HELP = """Show the queues of a topic, and how many messages go in and out.
 
 For each queue: the oldest offset still stored, the offset of the next message to be stored, and
-when the last one came. For each broker: messages per second, of the last minute; out counts all
-groups.
+the time of the last message. For each broker: messages per second in the last minute; "out"
+counts all groups.
 
 \b
 Examples:
@@ -80,7 +80,7 @@ Examples:
 
 DELETE_HELP = """Delete a topic with its messages, on all brokers and nameservers.
 
-Asks before, unless --yes is given. System topics cannot be deleted.
+Asks first, unless --yes is given. System topics cannot be deleted.
 
 \b
 Examples:
@@ -117,8 +117,8 @@ MessageTypeOption = Annotated[
     MessageType | None,
     typer.Option(
         metavar="TYPE",
-        help="Messages that RocketMQ's proxy lets through: NORMAL, FIFO, DELAY, TRANSACTION, MIXED "
-        "(all of these), or with profile 5.5 PRIORITY.",
+        help="Type of messages that proxies accept for the topic: NORMAL, FIFO, DELAY, "
+        "TRANSACTION, MIXED (all of these), or with profile 5.5 PRIORITY.",
         case_sensitive=False,
         show_default="as it is; a new topic is for NORMAL",
     ),

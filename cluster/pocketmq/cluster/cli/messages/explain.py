@@ -22,8 +22,8 @@ from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
 
 MESSAGE_HELP = """Show the whole life of a message, and where it is now.
 
-Finds every copy in the topics of delays, transactions, retries and dead letters, and says for each
-group of its topics whether it has consumed the message, by the group's offsets.
+Finds every copy of the message, also in the topics of delays, transactions, retries and dead
+letters. Says for each group, by its offsets, whether it has consumed the message.
 
 \b
 Examples:

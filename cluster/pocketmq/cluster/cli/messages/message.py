@@ -104,8 +104,8 @@ def send(
         typer.Option(
             metavar="DURATION",
             help=(
-                "Deliver it so much later: 10s, 95s, 2h. A delay that is no delay level needs "
-                "a broker of 5.x, and may be up to 3d."
+                "Deliver the message this much later: 10s, 95s, 2h. A delay that is no delay "
+                "level needs a broker of 5.x, and may be up to 3d."
             ),
         ),
     ] = None,

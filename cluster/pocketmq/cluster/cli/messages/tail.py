@@ -67,7 +67,7 @@ Examples:
 
 SHOW_HELP = """Show one message: its fields, properties and body.
 
-Name it by its unique id, by its offset id, or by topic, queue and offset.
+Name the message by its unique id, by its offset id, or by topic, queue and offset.
 
 \b
 Examples:
@@ -150,7 +150,7 @@ def tail(
         typer.Option(
             "--until",
             metavar="POSITION",
-            help="The first message that is left out; the command ends there.",
+            help="Where the command ends; it does not print this message.",
             show_default="never",
         ),
     ] = None,

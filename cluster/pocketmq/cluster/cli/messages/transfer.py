@@ -71,8 +71,8 @@ Examples:
 
 RESEND_HELP = """Send a group's dead letters to their topics again.
 
-They have all their retries again, and keep their ids, keys and properties; ORIGIN_MESSAGE_ID names
-the first copy. The dead letters themselves stay in the dead letter topic.
+The messages get all their retries again, and keep their ids, keys and properties.
+ORIGIN_MESSAGE_ID has the id of the first copy. The dead letters stay in the dead letter topic.
 
 \b
 Examples:
@@ -101,7 +101,8 @@ def export_messages(
         typer.Option(metavar="FILE", help="Write here.", show_default="standard output"),
     ] = None,
     bodies: Annotated[
-        Literal["text", "base64"], typer.Option(help="base64: every body, also one that is text.")
+        Literal["text", "base64"],
+        typer.Option(help="base64: write every body as base64, also text."),
     ] = "text",
     format_text: Format = None,
     output: Sentences = None,

@@ -34,8 +34,8 @@ from pocketmq.runtime.manual_time import lock_step
 ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
 
 Works on processes started with --clock manual: nameservers, brokers and those consumers that run
-on a manual clock too. Dead and frozen processes are left out. Moving one process alone would
-expire healthy peers whose clocks stood still.
+on a manual clock too. Dead and frozen processes are left out. If one clock moved alone, its
+process would take healthy peers for dead.
 
 \b
 Examples:

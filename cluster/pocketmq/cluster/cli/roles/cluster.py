@@ -26,9 +26,10 @@ from pocketmq.runtime.errors import PeerError
 
 SHOW_HELP = """Show the brokers: role, end of the log, and what slaves lack.
 
-With controllers it also shows the epoch of the last master that wrote to the log, and its first
-offset; the slaves of the sync-state set are in sync. Without controllers, slaves that lack less
-than haMaxGapNotInSync are. "lag ms" is the age of the oldest message that a slave lacks.
+With controllers it also shows the epoch of the last master that wrote to the log, and the first
+offset of this epoch. In sync are the slaves of the sync-state set; without controllers, slaves
+that lack less than haMaxGapNotInSync. "lag ms" is the age of the oldest message that a slave
+lacks.
 
 \b
 Example:

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     group.command("show", help=SHOW_HELP)(show)
     group.command("get", help=config_live.GET_HELP)(config_live.get)
     group.command("set", help=config_live.SET_HELP)(config_live.set_options)
-    app.add_typer(group, name="config", help="Options: where they come from, and while roles run.")
+    app.add_typer(group, name="config", help="Show options, and change those of running roles.")
 
 
 @dataclass(frozen=True, slots=True)

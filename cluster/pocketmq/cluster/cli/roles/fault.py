@@ -60,9 +60,9 @@ Examples:
 
 PARTITION_HELP = """Cut off a role from another one, or from its clients.
 
-The rule holds until it is cleared. What they send meanwhile arrives afterwards; new connections
-between roles are refused. Name roles as `pocketmq ps` does, also controllers and the replicas of
-one broker name; `others` is every other role.
+The rule holds until it is cleared. Data that the two sides send meanwhile arrives afterwards;
+new connections between roles are refused. Name roles as `pocketmq ps` does. `others` means every
+other role.
 
 \b
 Examples:
@@ -74,9 +74,9 @@ Examples:
 
 PROXY_HELP = """Apply fault rules in front of any process.
 
-Forwards connections to it; it may be a real RocketMQ. Reads rules from a TOML or JSON file, and
-prints a line of JSON for each that fires. Give a broker of RocketMQ the proxy's address as
-brokerIP1, so that its clients connect through it.
+Forwards connections to the process, which may be RocketMQ's. Reads rules from a TOML or JSON
+file, and prints a line of JSON each time a rule fires. Give a broker of RocketMQ the proxy's
+address as brokerIP1, so that its clients connect through it.
 
 \b
 Examples:

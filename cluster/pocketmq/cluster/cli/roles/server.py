@@ -21,9 +21,9 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
-The first line on standard output is NAMESRV_ADDR=host:port;host:port, as RocketMQ's
-clients expect it, the second POCKETMQ_CONTROL=http://host:port: the address for `pocketmq ps` and
-other commands (docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs, which need
+Prints the cluster's addresses to standard output. NAMESRV_ADDR=host:port;host:port comes first
+and is for RocketMQ's clients. POCKETMQ_CONTROL=http://host:port is for `pocketmq ps` and other
+commands (docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs, and needs
 pocketmq[grpc] (docs/grpc.md). Without --data the stores are in a temporary folder, which is
 removed at the end.
 
@@ -55,8 +55,8 @@ Examples:
 
 CONTROLLER_HELP = """Run one controller in the foreground (default port 9877).
 
-Controllers decide who is master of a broker name, and elect another one when it dies.
-Three of them go on when one of them is lost.
+Controllers choose the master of a broker name, and elect another one when the master dies. Of
+three controllers, one may fail.
 
 \b
 Examples:
@@ -80,8 +80,8 @@ Examples:
 
 PROXY_HELP = """Run one gRPC proxy in the foreground (default port 8081).
 
-RocketMQ 5's SDKs speak gRPC to it, and it asks brokers: PocketMQ's, or RocketMQ's own.
-It needs pocketmq[grpc] (docs/grpc.md).
+RocketMQ 5's SDKs speak gRPC to the proxy, which passes their requests on to brokers of PocketMQ
+or RocketMQ. Needs pocketmq[grpc] (docs/grpc.md).
 
 \b
 Examples:
@@ -171,7 +171,7 @@ def up(
     acting_master: Annotated[
         bool | None,
         typer.Option(
-            "--acting-master", help="A slave acts as master, read only, while there is none."
+            "--acting-master", help="While there is no master, a slave acts as one, read only."
         ),
     ] = None,
     proxy: Annotated[
@@ -188,13 +188,14 @@ def up(
     ] = None,
     tls: Annotated[
         bool | None,
-        typer.Option("--tls", help="TLS on every port of the roles, and nothing else."),
+        typer.Option("--tls", help="All ports of the roles accept only TLS."),
     ] = None,
     members_must_prove: Annotated[
         bool | None,
         typer.Option(
             "--members-must-prove",
-            help="With --tls: nameservers, controllers and replication serve the cluster only.",
+            help="With --tls: nameservers, controllers and replication accept only roles of this "
+            "cluster.",
         ),
     ] = None,
     strangers_read_routes: Annotated[
@@ -206,7 +207,9 @@ def up(
     ] = None,
     users: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Users and rules: brokers then check every request."),
+        typer.Option(
+            metavar="FILE", help="File of users and rules; brokers then check every request."
+        ),
     ] = None,
     any_port: Annotated[
         bool | None,
@@ -241,7 +244,7 @@ def up(
         typer.Option(
             min=-1,
             max=65535,
-            help="Port of the control address; if taken, another one; -1: none.",
+            help="Port of the control address, or another if taken; -1: none.",
             show_default="9870",
         ),
     ] = None,
@@ -254,14 +257,16 @@ def up(
     ] = None,
     events: Annotated[
         bool | None,
-        typer.Option("--events", help="Keep events from the start, so that one can watch later."),
+        typer.Option("--events", help="Keep events from the start, so that you can watch later."),
     ] = None,
     exit_with_parent: Annotated[
         bool, typer.Option("--exit-with-parent", help="Stop when the parent process has ended.")
     ] = False,
     wait_ready: Annotated[
         bool,
-        typer.Option("--wait-ready", help="Return when ready; the cluster goes on without you."),
+        typer.Option(
+            "--wait-ready", help="Return when ready; the cluster goes on in the background."
+        ),
     ] = False,
 ) -> int:
     # psutil and more: for this command alone

@@ -19,9 +19,9 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 
 SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
 
-Each role is stopped for it, one after the other. With controllers, all controllers and brokers
-are stopped together. A snapshot lies in the data folder of the cluster and holds plain stores of
-RocketMQ, which `pocketmq store` opens.
+The command stops each role for a moment, one after the other; with controllers, it stops all
+controllers and brokers together. A snapshot is in the data folder of the cluster. It has plain
+stores of RocketMQ, which `pocketmq store` can read.
 
 \b
 Example:
@@ -44,8 +44,8 @@ Example:
 
 WIPE_HELP = """Remove all data of a cluster; the roles start anew.
 
-Topics, messages, offsets and KV configuration are removed. On a terminal it asks before; a script
-is not asked. To move a group's offsets, `pocketmq group reset`.
+Removes topics, messages, offsets and KV configuration. Asks first on a terminal, but not in a
+script. To move a group's offsets, use `pocketmq group reset`.
 
 \b
 Example:
@@ -53,7 +53,7 @@ Example:
   pocketmq wipe --yes     asks nothing
 """
 
-RESET_HELP = """The old name of `pocketmq wipe`; it goes with the next release.
+RESET_HELP = """The old name of `pocketmq wipe`; the next release removes it.
 
 \b
 Example:

@@ -58,7 +58,7 @@ Example:
   pocketmq kill broker-a && pocketmq restart broker-a
 """
 
-RESTART_HELP = """Start an ended role again, on its port and files.
+RESTART_HELP = """Start an ended role again, with its port and files.
 
 \b
 Example:
