@@ -90,16 +90,20 @@ def test_a_member_secret_is_used_as_it_is_told(tmp_path: Path, by: str) -> None:
 @pytest.mark.parametrize(
     ("options", "env", "why"),
     [
-        ({"tls": True, "network": MemoryNetwork()}, {}, "decides how it connects"),
+        ({"tls": True, "network": MemoryNetwork()}, {}, "decides how the client connects"),
         (
             {"member_secret_file": CA, "network": MemoryNetwork()},
             {},
-            "member_secret_file: .* decides how it connects",
+            "member_secret_file: .* decides how the client connects",
         ),
         ({"member_secret_file": "/is/not"}, {}, "/is/not cannot be read"),
         ({}, {"POCKETMQ_MEMBER_SECRET_FILE": "/is/not"}, "environment POCKETMQ_MEMBER_SECRET_FILE"),
         ({"tls": False, "tls_ca_file": CA}, {}, "needs TLS"),
-        ({"tls": ssl.create_default_context(), "tls_ca_file": CA}, {}, "decides whom it trusts"),
+        (
+            {"tls": ssl.create_default_context(), "tls_ca_file": CA},
+            {},
+            "decides which certificates to trust",
+        ),
         ({"tls_ca_file": "/is/not/there"}, {}, "/is/not/there cannot be read"),
         ({"tls_ca_file": __file__}, {}, "no PEM certificates"),
         ({}, {"POCKETMQ_TLS": "perhaps"}, "environment POCKETMQ_TLS"),

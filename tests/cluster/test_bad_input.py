@@ -93,7 +93,10 @@ WHAT_CANNOT_BE_DONE = [
     ("topic create a/b", "topic 'a/b' has an illegal character; use only letters"),
     ("topic list", "no name server: none of 127.0.0.1:1 answers"),
     ("topic list -n nonsense", "nameservers: 'nonsense' is no address of the form host:port"),
-    ("topic list -n 127.0.0.1:99999", "nameservers: '127.0.0.1:99999' has no port; ports end at"),
+    (
+        "topic list -n 127.0.0.1:99999",
+        "nameservers: '127.0.0.1:99999' has an impossible port; ports are 1 to",
+    ),
     ("topic stats orders", "no name server: none of 127.0.0.1:1 answers"),
     ("topic delete orders --yes", "no name server: none of 127.0.0.1:1 answers"),
     ("connections", "no name server: none of 127.0.0.1:1 answers"),

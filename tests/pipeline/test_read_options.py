@@ -88,7 +88,7 @@ def test_a_broker_is_reached_where_it_is_advertised(
         ({"sql": "a > 1", "tags": "A"}, "option 'sql': cannot be given together with tags"),
         (
             {"tls": "false", "tlsCaFile": "ca.pem"},
-            "option 'tls': it is False, but a CA file or",
+            "option 'tls': tls is False, but a CA file or",
         ),
         ({"tls": "yes"}, "option 'tls': 'yes' is not one of true, false"),
         ({"assign": '{"T":{"a":[0]}}'}, "option 'topic': cannot be given together with assign"),

@@ -160,7 +160,7 @@ def test_batches_whose_checkpoint_is_gone_are_refused(
     assert export("T", table, stores=str(root), spark=spark).rows == 3
     write(root, range(3, 8))
     shutil.rmtree(tmp_path / "table/_checkpoint")
-    with pytest.raises(CallerError, match="there is such a table, and no checkpoint"):
+    with pytest.raises(CallerError, match="the table exists without checkpoint"):
         export("T", table, stores=str(root), spark=spark)
 
 
@@ -343,12 +343,12 @@ def test_a_folder_that_another_program_or_other_columns_began_is_refused(
     for path in (former / "T~broker-a~0~0~3.parquet", other / "mine.txt"):
         path.parent.mkdir()
         path.touch()
-    with pytest.raises(CallerError, match="export of PocketMQ without Spark has begun it"):
+    with pytest.raises(CallerError, match="the files are of an export without Spark"):
         run(f"parquet:{former}")
-    with pytest.raises(CallerError, match="choose a folder of its own"):
+    with pytest.raises(CallerError, match="other files than those of an export"):
         run(f"parquet:{other}")
     write_deltalake(tmp_path / "delta", pa.table({"body": [b"mine"]}))
-    with pytest.raises(CallerError, match="there is such a table, and no checkpoint"):
+    with pytest.raises(CallerError, match="the table exists without checkpoint"):
         run(f"delta:{tmp_path / 'delta'}")
     table = f"parquet:{tmp_path / 'table'}"
     assert run(table, columns="queueOffset,body").rows == 3

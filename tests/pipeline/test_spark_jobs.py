@@ -57,7 +57,7 @@ def test_a_source_that_is_none_is_told_in_one_line(spark: SparkSession, tmp_path
         str(tmp_path / "bodies")
     )
     with pytest.raises(
-        CallerError, match="the table has no column 'topic'; export it anew with it"
+        CallerError, match="the table has no column 'topic'; export the table again"
     ):
         messages(spark, f"parquet:{tmp_path / 'bodies'}", columns=COLUMNS)
     with (

@@ -450,8 +450,8 @@ async def handshaken(address: str) -> tuple[str | None, str]:
         ("TLSv1.4", "", "TLSv1.4 is not spoken"),
         ("TLSv1,TLSv1.1", "", "TLSv1, TLSv1.1 is not spoken"),
         ("", "TLS_OF_MINE", "no TLS_OF_MINE"),
-        ("TLSv1.2", "TLS_AES_128_GCM_SHA256", "none of them"),
-        ("TLSv1.3", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "none of them"),
+        ("TLSv1.2", "TLS_AES_128_GCM_SHA256", "none of these ciphers"),
+        ("TLSv1.3", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "none of these ciphers"),
     ],
 )
 def test_what_no_peer_could_speak_is_refused(

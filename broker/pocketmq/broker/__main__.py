@@ -83,7 +83,9 @@ def _ip_of(host: str) -> str:
         return addresses_of(host)[0]
     except OSError as exc:
         raise ConfigError(
-            "broker_ip1", f"{host!r} has no address", advice="write one that this machine can find"
+            "broker_ip1",
+            f"{host!r} has no address",
+            advice="write a host name or an address that this machine can resolve",
         ) from exc
 
 

@@ -209,7 +209,8 @@ class CommandProcessor:
         if self._direct >= MAX_DIRECT:
             raise BrokerError(
                 ResponseCode.SYSTEM_ERROR,
-                f"{MAX_DIRECT} messages of tools are with listeners here; ask again later",
+                f"{MAX_DIRECT} messages of tools wait for listeners of this client; try again "
+                "later",
             )
         message = decode_record(bytes(request.body_view), broker_name=header.broker_name or "")
 

@@ -229,7 +229,9 @@ def network_of(
     if network is not None:
         if tls or ca_file or server_name or member_secret_file:
             option = "tls" if tls or ca_file or server_name else "member_secret_file"
-            raise ConfigError(option, "the network that you gave decides how it connects")
+            raise ConfigError(
+                option, "network= decides how the client connects; give only one of the two"
+            )
         return network
     sockets = _sockets(env, tls=tls, ca_file=ca_file, server_name=server_name)
     path = member_secret_path(member_secret_file, env)
@@ -254,7 +256,11 @@ def _sockets(
 ) -> TcpNetwork:
     if tls is not None and not isinstance(tls, bool):
         if ca_file:
-            raise ConfigError("tls_ca_file", "the SSL context in tls decides whom it trusts")
+            raise ConfigError(
+                "tls_ca_file",
+                "the SSL context in tls= decides which "
+                "certificates to trust; leave tls_ca_file out",
+            )
     else:
         tls, ca_file = trusting(env, tls, ca_file, server_name)
     if tls is False:
@@ -285,7 +291,7 @@ def trusting(
                 "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
             ) from exc
     elif tls is False and (ca_file or server_name):
-        raise ConfigError("tls", "it is False, but a CA file or a server name needs TLS")
+        raise ConfigError("tls", "tls is False, but a CA file or a server name needs TLS")
     if tls is False:
         return False, None
     return True, ca_file or env.get(CA_FILE_VARIABLE) or None  # who names a CA wants its servers

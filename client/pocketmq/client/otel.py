@@ -83,7 +83,9 @@ def instrument(client: T, tracer_provider: Any = None) -> T:
     elif isinstance(inner, LitePullConsumer):
         _trace_takes(inner, "poll", tracer)
     else:
-        raise CallerError(f"a {type(client).__name__} sends and receives nothing that has a span")
+        raise CallerError(
+            f"a {type(client).__name__} neither sends nor receives messages, so it has no spans"
+        )
     return client
 
 

@@ -141,11 +141,17 @@ class ClusterOptions:
         if self.slaves < 0:
             raise ValueError(f"{self.slaves} slaves are too few; write 0 or more")
         if self.slaves and self.controllers:
-            raise ValueError("with --controllers use --replicas: they decide who is a slave")
+            raise ValueError(
+                "with --controllers use --replicas, not --slaves: controllers choose the master"
+            )
         if self.sync_slaves and not self.slaves:
-            raise ValueError("--sync-slaves needs --slaves 1 or more: nobody would be waited for")
+            raise ValueError(
+                "--sync-slaves needs --slaves 1 or more: there is no slave to wait for"
+            )
         if self.acting_master and not self.slaves:
-            raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
+            raise ValueError(
+                "--acting-master needs --slaves 1 or more: there is no slave that could act"
+            )
         if self.members_must_prove and not self.tls:
             raise ValueError("--members-must-prove needs --tls: proofs need TLS connections")
         if self.strangers_read_routes and not self.members_must_prove:

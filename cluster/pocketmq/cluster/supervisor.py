@@ -264,7 +264,8 @@ class Supervisor(StartStop):
                     await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
-                f"after {ROUTE_LIMIT_S:g} s no controller led; their logs are in {self.spec.logs}"
+                f"after {ROUTE_LIMIT_S:g} s no controller was leader; the controllers' logs are "
+                f"in {self.spec.logs}"
             ) from None
         if is_between:  # on to a whole second, at which manual clocks begin
             await self.advance(seconds=-self._known_ms % 1000 / 1000)

@@ -117,10 +117,12 @@ class ControllerOptions:
                 ) from exc
             if not name or name in found:
                 # Ids name members in votes and in the journal, so no two members may share one.
-                raise ConfigError("peers", f"{peer!r} has no id of its own")
+                raise ConfigError("peers", f"{peer!r} has no id, or the id of another peer")
             found[name] = address
         if self.self_id not in found:
-            raise ConfigError("self_id", f"{self.self_id!r} is none of {', '.join(found)}")
+            raise ConfigError(
+                "self_id", f"{self.self_id!r} is not among the ids of the peers: {', '.join(found)}"
+            )
         # The peers define the port, and they are the same for every member.
         if self.port and self.port != split_address(found[self.self_id])[1]:
             raise ConfigError(

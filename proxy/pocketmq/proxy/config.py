@@ -86,13 +86,14 @@ class ProxyConfig:
         if self.inner_credentials is not None and not self.authentication_enabled:
             raise ConfigError(
                 "inner_client_authentication_credentials",
-                "every SDK would have the rights of that user",
-                advice="turn authentication_enabled on, as brokers have it",
+                "without authentication_enabled, every SDK would have the rights of that user",
+                advice="turn authentication_enabled on, as in the brokers",
             )
         if self.authorization_enabled and not self.authentication_enabled:
             raise ConfigError(
                 "authorization_enabled",
-                "no SDK would have any right while none has to say who it is",
+                "without authentication_enabled, no SDK says who it is, and none would have "
+                "any right",
                 advice="turn authentication_enabled on",
             )
 

@@ -202,7 +202,7 @@ async def test_a_slave_of_another_history_is_left_as_it_is(pair: Pair, tmp_path:
     await rig.advance(20)
     link = again.subjects.replication.client.connection
     assert link is not None
-    assert "have none in common" in link.reason
+    assert "have no epoch in common" in link.reason
     assert log_of(again.store) == before
 
 

@@ -39,8 +39,8 @@ def assemble_acting_master(
         if config.enable_slave_acting_master:
             raise ConfigError(
                 "enable_slave_acting_master",
-                "with controllers another master is elected instead",
-                advice="leave out one of it and --enable-controller-mode",
+                "with controllers no slave acts as master, because they elect another one",
+                advice="leave out --enable-slave-acting-master or --enable-controller-mode",
             )
         return Subject(processors=(NoGroupProcessor(),))
     acts = config.enable_slave_acting_master

@@ -162,7 +162,9 @@ class Preparation(Service):
         while not self._is_followed_from(hosts):
             left_s = ends_at - clock.monotonic()
             if left_s <= 0:
-                raise BrokerError(1, f"{slave} does not follow after {STREAM_TIMEOUT_S:g} s")
+                raise BrokerError(
+                    1, f"slave {slave} has not begun to copy the log after {STREAM_TIMEOUT_S:g} s"
+                )
             with clock.peer_wait():
                 await clock.wait(self._streams, left_s)
 

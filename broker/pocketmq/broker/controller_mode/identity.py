@@ -62,8 +62,9 @@ class IdentityFiles:
             if (found.cluster, found.name) != (cluster, name):
                 raise DiskError(
                     path,
-                    f"it is of {found.cluster}#{found.name}, and this broker is {cluster}#{name}",
-                    advice="start it with the name that the store belongs to",
+                    f"the store belongs to broker {found.cluster}#{found.name}, and this one is "
+                    f"{cluster}#{name}",
+                    advice="start the broker with the cluster and name of the store",
                 )
             return found
         return None

@@ -146,7 +146,8 @@ class PullChecks:
         if not self._options().broker_permission & Perm.READ:
             raise self._forbidden(
                 ForbiddenType.BROKER,
-                f"broker {self._broker_name} may not be read: its own permission lacks the bit",
+                f"broker {self._broker_name} may not be read: its brokerPermission does not "
+                "allow it",
             )
         # Most groups are in the table; one that is not may be created (B-40).
         group = self._groups.table.get(header.consumer_group)
@@ -216,7 +217,7 @@ class PullChecks:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
                 f"group {header.consumer_group} has no member on broker {self._broker_name}; "
-                "its heartbeat comes first",
+                "send a heartbeat before the pull",
             )
         if info.is_broadcasting and not group.consume_broadcast_enable:
             raise self._forbidden(

@@ -151,9 +151,9 @@ def check_role(config: BrokerConfig) -> None:
         # DLedger wraps its records in entries: written as a plain log it would be lost (D-201).
         raise ConfigError(
             "enable_d_leger_commit_log",
-            "a commit log of DLedger cannot be written",
-            advice="use --enable-controller-mode with --controllers host:port, which fails over"
-            " by itself too; dLegerGroup, dLegerPeers and dLegerSelfId are not needed then",
+            "PocketMQ cannot write a commit log of DLedger",
+            advice="use --enable-controller-mode with --controllers host:port, which also "
+            "elects masters; leave out dLegerGroup, dLegerPeers and dLegerSelfId",
         )
     if config.enable_controller_mode:
         if not config.controllers:
@@ -172,11 +172,11 @@ def check_role(config: BrokerConfig) -> None:
         raise ConfigError(
             "broker_id",
             f"a master's id is 0, not {broker_id}",
-            advice="leave it out, or add --broker-role SLAVE",
+            advice="leave --broker-id out, or add --broker-role SLAVE",
         )
     if config.in_sync_replicas < 1:
         raise ConfigError(
             "in_sync_replicas",
             counted(config.in_sync_replicas, "replica"),
-            advice="1 is the master alone, 2 the master and one slave",
+            advice="write 1 for the master alone, 2 for the master and one slave",
         )

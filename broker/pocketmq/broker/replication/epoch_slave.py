@@ -171,8 +171,9 @@ class EpochMasterConnection(MasterConnection):
             # Without a common epoch the log would be cut to 0, and it may be the better one.
             if point == NO_POINT:
                 raise HaStreamError(
-                    "the master's epochs and this log's have none in common: it is another"
-                    " cluster's, or too old; empty this replica's store, and let it begin anew"
+                    "the master and this replica have no epoch in common: this store belongs "
+                    "to another cluster, or is too old; empty this replica's store, and start "
+                    "it again"
                 )
             cut = await store.replica.truncate(point)
             if cut:

@@ -110,7 +110,7 @@ class SendChecks:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
                 f"broker {self._broker_name} takes no messages for the ordered topic {topic}: "
-                "its own permission lacks the write bit",
+                "its brokerPermission does not allow it",
             )
         try:
             check_topic(topic, max_retry_chars=self._max_retry_chars)

@@ -320,7 +320,7 @@ class ReplicaLog:
             raise StoreFileError(
                 self._log.files.directory,
                 f"no byte of the log is at offset {offset}: it cannot be cut there",
-                advice="empty this replica's store, and let it begin anew",
+                advice="empty this replica's store, and start it again",
             )
         position = offset - file.start
         found = check_record(file.view(), position, file.wrote)
@@ -334,7 +334,7 @@ class ReplicaLog:
                 file.path,
                 f"no record begins at log offset {offset}: {found.reason or found.kind.name}",
                 position=position,
-                advice="empty this replica's store, and let it begin anew",
+                advice="empty this replica's store, and start it again",
             )
 
     async def _flushed(self) -> None:

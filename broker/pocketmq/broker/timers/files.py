@@ -103,7 +103,8 @@ class TimerFiles:
                 self._wheel_path,
                 f"the file has {size} bytes and not {WHEEL_SIZE}; it is no timer wheel",
                 position=size,
-                advice="restore it, or remove it: what waits is then found in the timer log's end",
+                advice="restore the file, or remove it: the broker then finds waiting messages "
+                "through the timer log",
             )
         view = self._map_wheel()
         self._wheel.load(view, self._stretches(), from_ms)

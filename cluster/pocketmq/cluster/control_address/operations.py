@@ -316,7 +316,7 @@ class Operations:
             to_ms = now_ms + round(question.seconds * 1000)
         assert to_ms is not None
         if to_ms < now_ms:
-            raise CallerError(f"the clock stands at {now_ms} ms and does not go back to {to_ms}")
+            raise CallerError(f"the clock stands at {now_ms} ms and cannot go back to {to_ms}")
         return await self._move(to_ms)
 
     async def next_deadline(self, _parameters: Parameters) -> Moved:

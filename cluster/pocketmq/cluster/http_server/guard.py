@@ -140,7 +140,7 @@ class Guard:
         host = request.headers.get("host", "")
         # Another site's page may reach this port through a name of its own (DNS rebinding).
         if self._token is None and _without_port(host) not in self._names:
-            raise RefusedError(403, f"host {host!r} is not this address; ask 127.0.0.1")
+            raise RefusedError(403, f"host {host!r} is not the host of this address; use 127.0.0.1")
         origin = request.headers.get("origin")
         # Only the address counts, not the scheme: the page must come from the same host and port.
         if origin is not None and origin.partition("://")[2] != host:
@@ -160,7 +160,9 @@ class Guard:
     async def _check_user(self, request: Request, is_super: IsSuper) -> None:
         given = _user_of(request)
         if given is None:
-            raise UserNeededError("brokers check who asks; name a super user of theirs: curl -u")
+            raise UserNeededError(
+                "the brokers check users; give the name and password of a super user: curl -u"
+            )
         if not await is_super(given):
             raise UserNeededError(f"{given.access_key} is no super user of the brokers")
 

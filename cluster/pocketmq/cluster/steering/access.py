@@ -125,7 +125,9 @@ class ClusterAccess:
                 if any(data.glob("*/config/access.json")):  # a new key would be refused by them
                     advice = f"put {USER_FILE} back, or begin with another data folder"
                     raise ConfigError(
-                        "users", f"{path} is gone, and brokers there know its key", advice=advice
+                        "users",
+                        f"{path} is gone, and the brokers of this folder accept only its key",
+                        advice=advice,
                     )
                 # Written before any broker starts: a cluster whose key was lost could not be
                 # steered.

@@ -270,8 +270,8 @@ class ClusterControl:
                 else:
                     return True
         raise PeerError(
-            f"no master answers that may know {given.access_key}; restart one as "
-            f"{own.access_key}, whose key is in {self.roles.data / USER_FILE}"
+            f"no master answers, so {given.access_key} cannot be checked; restart a master as "
+            f"user {own.access_key}, whose key is in {self.roles.data / USER_FILE}"
         )
 
     # -- faults -----------------------------------------------------------------------------

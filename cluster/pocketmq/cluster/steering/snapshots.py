@@ -161,8 +161,8 @@ class Snapshots:
         # Otherwise some roles would keep data that does not fit the others' new data.
         if set(info.roles) != set(self._roles.names):
             raise SnapshotError(
-                f"snapshot {info.name} is of {', '.join(info.roles)}, this cluster has "
-                f"{', '.join(self._roles.names)}"
+                f"snapshot {info.name} has the roles {', '.join(info.roles)}, and this cluster "
+                f"has {', '.join(self._roles.names)}"
             )
         await self._replace(lambda beside: self._copy_all(folder, beside))
         return info

@@ -75,8 +75,9 @@ def parse(text: str, group: str, own_id: str) -> tuple[Stored, bool]:
     first, _, rest = text.partition("\n")
     if f"{first}\n" != header(group, own_id):
         raise ValueError(
-            f"it begins with {first[:100]!r}, not with {header(group, own_id)[:-1]!r}: it is"
-            " another controller's, or its ids have changed; give each controller its own folder"
+            f"it begins with {first[:100]!r}, not with {header(group, own_id)[:-1]!r}: the "
+            "journal belongs to another controller, or the ids have changed; give each "
+            "controller its own folder"
         )
     lines = rest.split("\n")
     # Without a newline at the end, the last write was cut off.

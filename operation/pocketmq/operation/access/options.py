@@ -71,8 +71,8 @@ class OwnRequestOptions(InitialUserOptions):
         if self.authentication_enabled and self.initial_user is None:
             raise ConfigError(
                 "authentication_enabled",
-                "no super user is named, so nobody could steer this role",
-                advice="set initAuthenticationUser, as brokers have it",
+                "there is no super user, so nobody could send control requests to this role",
+                advice="set initAuthenticationUser to the super user of the brokers",
             )
         _ = self.own_users
 

@@ -56,7 +56,9 @@ def require_super(request: Command, user: User) -> None:
         AccessDeniedError: it is no super user.
     """
     if user.type is not UserType.SUPER:
-        raise AccessDeniedError(f"{user.subject} is no super user, which {request.code} needs.")
+        raise AccessDeniedError(
+            f"{user.subject} is no super user, and only a super user may send {request.code}."
+        )
 
 
 class OwnRequestsDoor:

@@ -61,7 +61,7 @@ class SecurityOptions(TlsOptions):
         if self.tls_server_mode == "disabled" or not self.tls_enable:
             raise ConfigError(
                 "members_must_prove",
-                "members prove who they are over TLS, which is off",
+                "it needs TLS, which is off",
                 advice="add --tls-enable, and --tls-server-mode permissive or enforcing",
             )
         if self.member_secret_file is None:
@@ -168,7 +168,7 @@ def read_secrets(path: Path) -> Secrets:
     # As `ssh` does with its keys: a secret that others may read proves nothing.
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
-            "member_secret_file", f"others than its owner may use {path}",
+            "member_secret_file", f"users other than the owner may read or write {path}",
             advice=f"chmod 600 {path}",
         )  # fmt: skip
     lines = [line.strip() for line in text.strip().split(b"\n")]

@@ -131,8 +131,9 @@ def _show(context: ssl.SSLContext, own: KeyPair) -> None:
     except ssl.SSLError as exc:
         raise ConfigError(
             f"{own.certificate}, {own.key}",
-            f"they cannot be used: {exc.reason or exc}",
-            advice="a PEM chain, its own PKCS#8 key, and the key's password if it has one",
+            f"the certificate and the key cannot be used: {exc.reason or exc}",
+            advice="give a certificate chain (PEM), its PKCS#8 key, and the key's password if "
+            "there is one",
         ) from exc
     # `ssl.SSLError` is one too, so it comes first.
     except OSError as exc:
@@ -149,6 +150,6 @@ def _trust(context: ssl.SSLContext, trust: Path | None, purpose: ssl.Purpose) ->
         context.load_verify_locations(trust)
     except ssl.SSLError as exc:
         reason = exc.reason or str(exc)
-        raise ConfigError(str(trust), f"no PEM certificates are in it: {reason}") from exc
+        raise ConfigError(str(trust), f"the file has no PEM certificates: {reason}") from exc
     except OSError as exc:
         raise ConfigError(str(trust), f"it cannot be read: {exc.strerror or exc}") from exc

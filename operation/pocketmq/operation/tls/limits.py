@@ -67,7 +67,9 @@ def limit_ciphers(context: ssl.SSLContext, ciphers: Sequence[str]) -> None:
     speaks_1_2 = context.minimum_version <= ssl.TLSVersion.TLSv1_2 and of_1_2
     speaks_1_3 = context.maximum_version != ssl.TLSVersion.TLSv1_2 and len(of_1_2) < len(names)
     if not speaks_1_2 and not speaks_1_3:
-        raise ConfigError("tls.ciphers", "none of them is one of the versions in tls.protocols")
+        raise ConfigError(
+            "tls.ciphers", "none of these ciphers belongs to the versions in tls.protocols"
+        )
     if of_1_2:
         context.set_ciphers(":".join(of_1_2))
     # Otherwise a version without a named suite would be used with all of its suites.

@@ -198,8 +198,8 @@ class TlsOptions:
         )  # fmt: skip
         if own is None:
             raise ConfigError(
-                "tls.server.certPath", "no certificate is named, and test mode is off",
-                advice="name a certificate and its key, or leave tls.test.mode.enable alone",
+                "tls.server.certPath", "there is no certificate, and test mode is off",
+                advice="give a certificate and its key, or leave tls.test.mode.enable on",
             )  # fmt: skip
         # RocketMQ asks for no certificate unless both options say so.
         checks = self.tls_server_auth_client

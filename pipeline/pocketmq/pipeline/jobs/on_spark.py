@@ -69,7 +69,7 @@ def job_session(
     if running is not None:
         runs_at = running.conf.get("spark.master", "")
         if master and runs_at != master:
-            raise CallerError(f"Spark runs at {runs_at} in this process and not at {master}")
+            raise CallerError(f"in this process Spark already runs at {runs_at}, not at {master}")
         return running
     given = submitted()
     # The caller's choice comes first, then the environment's, then spark-submit's.
@@ -149,7 +149,10 @@ def messages(
     # Checked here: Spark's error would name its own column and not the file.
     for name in (*columns, *(["topic"] if topics else [])):
         if name not in table.columns:
-            raise CallerError(f"{where}: the table has no column {name!r}; export it anew with it")
+            raise CallerError(
+                f"{where}: the table has no column {name!r}; export the table "
+                "again with this column"
+            )
     if topics:
         table = table.where(table["topic"].isin(list(topics)))
     return table.select(*columns)

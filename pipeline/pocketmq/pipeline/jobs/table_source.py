@@ -30,7 +30,8 @@ class TableSource:
         lacking = [name for name in QUEUE_COLUMNS if name not in self._dataset.schema.names]
         if lacking:
             raise CallerError(
-                f"{where}: the table has no column {lacking[0]!r}; export it anew with it"
+                f"{where}: the table has no column {lacking[0]!r}; export the table again with "
+                "this column"
             )
 
     def queues(self, stand: Checkpoint) -> list[QueueSpan]:

@@ -182,10 +182,10 @@ def query_id(frame: DataFrame) -> str:
         found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     except Exception as exc:
         raise CallerError(
-            "DeltaAppend: this session does not tell which query runs; give app_id"
+            "DeltaAppend: the running query cannot be found in this session; give app_id"
         ) from exc
     if not found:
-        raise CallerError("DeltaAppend: no query runs here; it is for foreachBatch, or give app_id")
+        raise CallerError("DeltaAppend: no query runs here; use it in foreachBatch, or give app_id")
     return str(found)
 
 

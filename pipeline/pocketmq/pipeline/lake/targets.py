@@ -113,13 +113,13 @@ class FilesTarget:
         if not {CHECKPOINT, COLUMNS} & set(names):
             if any(map(_FORMER.fullmatch, names)):
                 raise CallerError(
-                    f"{self.folder}: an export of PocketMQ without Spark has begun it, which "
-                    "cannot be gone on with; export into another folder"
+                    f"{self.folder}: the files are of an export without Spark, which this "
+                    "export cannot continue; choose another folder"
                 )
             if names:
                 raise CallerError(
-                    f"{self.folder}: it holds other files than such an export; choose a folder of "
-                    "its own"
+                    f"{self.folder}: the folder has other files than those of an export; choose "
+                    "another folder"
                 )
         if any(map(_BATCH.fullmatch, names)):
             _check_begun(spark, self.checkpoint, self.folder)
@@ -132,7 +132,7 @@ class FilesTarget:
         was = [(name, kind) for name, kind in said["columns"]]
         if (said["kind"], said["key"]) != (self.kind, self.key):
             key = f"the last row of each {said['key']}" if said["key"] else "all rows"
-            raise CallerError(f"{self.folder}: it has {key} as {said['kind']}")
+            raise CallerError(f"{self.folder}: the export there has {key} as {said['kind']}")
         if was != now:
             raise ColumnsError(f"{self.folder}: {_differing(was, now)}")
 
@@ -375,9 +375,9 @@ def _check_begun(spark: SparkSession, checkpoint: str, table: str) -> None:
     """A table without the checkpoint may have any of the messages, which would come twice."""
     if not HadoopFolder(spark, checkpoint).names():
         raise CallerError(
-            f"{table}: there is such a table, and no checkpoint {checkpoint}: another program has "
-            "begun it, or an export of PocketMQ without Spark, or the checkpoint was removed; "
-            "export to another table"
+            f"{table}: the table exists without checkpoint {checkpoint}: another program made "
+            "it, or an export without Spark, or the checkpoint was removed; export to another "
+            "table"
         )
 
 
@@ -399,7 +399,7 @@ def target_of(
     kind, _, where = text.partition(":")
     # A tombstone deletes rows by their key.
     if tombstone and not key:
-        raise CallerError(f"{text}: a tombstone deletes a key; say which column has it")
+        raise CallerError(f"{text}: a tombstone deletes a key; say which column is the key")
     if where and kind in FILES:
         return FilesTarget(where, kind, key=key, tombstone=tombstone)
     if where and kind == "delta":

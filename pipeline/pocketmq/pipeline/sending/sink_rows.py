@@ -160,7 +160,9 @@ class RowEncoder:
         # The row's properties may also delay the message.
         is_delayed = names.DELAY in entries or names_time(entries)
         if delay and is_delayed and not delay.keys() <= entries.keys():
-            raise IllegalMessageError("a column delays it, and its properties do it in another way")
+            raise IllegalMessageError(
+                "a column and the properties give the message different delays"
+            )
         entries |= delay
         is_delayed = is_delayed or bool(delay)
         flag = rows.value("flag", index) or 0
@@ -313,7 +315,7 @@ class _Rows:
             found[names.TIMER_DELIVER_MS] = str(round(at.timestamp() * 1000))
         if len(found) > 1:
             which = "delayLevel, delayMs and deliverTimestamp"
-            raise IllegalMessageError(f"of {which} only one may have a value")
+            raise IllegalMessageError(f"only one of {which} may have a value")
         return found
 
     def origin(self, index: int) -> str:

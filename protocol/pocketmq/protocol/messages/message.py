@@ -167,7 +167,8 @@ class Message(PropertyViews):
         if not name or not value:
             # Readers drop such entries, so refuse them instead of losing them silently (S-6).
             raise IllegalMessageError(
-                f"property {name!r} = {value!r}: neither may be empty, readers drop such entries",
+                f"property {name!r} = {value!r}: name and value must not be empty, because "
+                "readers drop such properties",
                 topic=self.topic,
             )
         self.properties[name] = value

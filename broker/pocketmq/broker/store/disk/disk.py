@@ -204,7 +204,7 @@ class OsDisk(OsTextFiles):
                         path,
                         f"the file has {length} bytes instead of {size}; it ends",
                         position=length,
-                        advice="restore it, or start the broker so that recovery looks at it",
+                        advice="restore the file, or start the broker, whose recovery checks it",
                     )
                 return how(descriptor, size)
             finally:

@@ -182,14 +182,16 @@ class LitePullConsumer(PullMember):
         """
         queues = self._made.queues
         if queue not in queues.assigned:
-            raise ClientError(f"{queue} is not assigned; seek works on queues of ours")
+            raise ClientError(
+                f"{queue} is not assigned to this consumer; seek() works only with assigned queues"
+            )
         # Check the range first: a pull from outside of it would get OFFSET_ILLEGAL, and the queue
         # would silently begin elsewhere.
         least, most = await self.min_offset(queue), await self.max_offset(queue)
         if not least <= offset <= most:
             raise ClientError(f"offset {offset} of {queue} is not between {least} and {most}")
         if not queues.seek(queue, offset):
-            raise ClientError(f"{queue} was given up while its bounds were asked for")
+            raise ClientError(f"{queue} went to another consumer before seek() was done")
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the queue's oldest message."""

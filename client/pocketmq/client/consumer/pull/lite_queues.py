@@ -148,7 +148,7 @@ class LiteQueues:
             await self._instance.addresses.any_replica(queue)
             offset = await self.find_start_offset(queue)
             if offset < 0:
-                raise ClientError(f"where to begin in {queue} cannot be found out now; try again")
+                raise ClientError(f"the first offset of {queue} cannot be found now; try again")
             self.start_pulling(self._planner.take(queue, self._clock.monotonic()), offset)
 
     def polled(self, batch: PulledBatch) -> None:

@@ -157,7 +157,9 @@ class PushConsumer(GroupMember):
             ClientError: the consumer runs already.
         """
         if self._instance is not None:
-            raise ClientError(f"consumer {self._group} runs already; change its listener before")
+            raise ClientError(
+                f"consumer {self._group} runs already; change its listener before start()"
+            )
         self._change_listening = change
         self._listening = change(self._listening)
 
@@ -165,11 +167,16 @@ class PushConsumer(GroupMember):
         self, listener: Callable[..., Any], *, one_by_one: bool, orderly: bool
     ) -> None:
         if not callable(listener):
-            raise ClientError(f"consumer {self._group}: a {type(listener).__name__} cannot listen")
+            raise ClientError(
+                f"consumer {self._group}: the listener is a "
+                f"{type(listener).__name__}; pass a function"
+            )
         if self._listening.listener is not None:
             raise ClientError(f"consumer {self._group} has a listener already; one is enough")
         if self._instance is not None:
-            raise ClientError(f"consumer {self._group} runs already; set the listener before")
+            raise ClientError(
+                f"consumer {self._group} runs already; set the listener before start()"
+            )
         self._listening = self._change_listening(
             Listening(listener=listener, one_by_one=one_by_one, orderly=orderly)
         )

@@ -108,19 +108,19 @@ def demo(
     if kill_master and replicas < 3:
         raise ConfigError(
             "kill_master",
-            f"of {replicas} replicas too few are left to acknowledge anything",
+            f"with {replicas} replicas, too few are left after the kill to acknowledge messages",
             advice="add --replicas 3",
         )
     if secure and record is not None:
         raise ConfigError(
             "record",
-            "the events of producers and consumers are read in plaintext",
+            "--record reads events of producers and consumers without TLS, which --secure forbids",
             advice="leave out --record, or --secure",
         )
     if grpc and (replicas > 1 or secure or record is not None):
         raise ConfigError(
             "grpc",
-            "--grpc goes with none of --replicas, --secure and --record",
+            "--grpc cannot be combined with --replicas, --secure or --record",
             advice="leave those out",
         )
     mode = Mode.chosen(

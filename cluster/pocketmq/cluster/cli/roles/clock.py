@@ -127,8 +127,8 @@ def advance(
             # RocketMQ's own roles and PocketMQ's on real time answer, but cannot be moved.
             if not members:
                 raise CallerError(
-                    f"nobody at {';'.join(where)} has a clock that can be moved; "
-                    "start the cluster with `pocketmq up --clock manual`"
+                    f"no process at {';'.join(where)} has a clock that can be moved; start the "
+                    "cluster with `pocketmq up --clock manual`"
                 )
 
             # A member that ends during the move must not stop the others.
