@@ -356,7 +356,7 @@ def test_a_folder_that_another_program_or_other_columns_began_is_refused(
         run(table, columns="queueOffset,tags")
     with pytest.raises(ColumnsError, match="in another order"):
         run(table, columns="body,queueOffset")
-    with pytest.raises(CallerError, match="it has all rows as parquet"):
+    with pytest.raises(CallerError, match="the export there has all rows as parquet"):
         run(f"json:{tmp_path / 'table'}", columns="queueOffset,body")
     with pytest.raises(CallerError, match="say which column"):
         run(table, tombstone="gone")
