@@ -33,13 +33,13 @@ def raw(
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        (bytes(21), "21 bytes are left, a message has 22"),
-        (raw(b"", b""), "a body of 0 bytes in a message of 22"),
-        (raw(b"abcd", b"", total=99), "a message of 99 bytes where 26 are left"),
-        (raw(b"abcd", b"", total=21), "a message of 21 bytes where 26 are left"),
-        (raw(b"abcd", b"", total=27, properties_len=1), "a message of 27 bytes where 26 are left"),
-        (raw(b"abcd", b"", body_len=5), "a body of 5 bytes in a message of 26"),
-        (raw(b"ab", b"xy", properties_len=3), "properties of 3 bytes where 2 are left"),
+        (bytes(21), "21 bytes are left, but a message has at least 22"),
+        (raw(b"", b""), "a body has 0 bytes, but its message has 22"),
+        (raw(b"abcd", b"", total=99), "a message has 99 bytes, but 26 are left"),
+        (raw(b"abcd", b"", total=21), "a message has 21 bytes, but 26 are left"),
+        (raw(b"abcd", b"", total=27, properties_len=1), "a message has 27 bytes, but 26 are left"),
+        (raw(b"abcd", b"", body_len=5), "a body has 5 bytes, but its message has 26"),
+        (raw(b"ab", b"xy", properties_len=3), "the properties have 3 bytes, but 2 are left"),
     ],
     ids=["short", "empty", "too-long", "too-small", "one-more", "body", "properties"],
 )
@@ -68,7 +68,7 @@ def test_messages_of_equal_lengths_have_to_say_so(second: bytes) -> None:
 
 
 def test_empty_messages_of_equal_lengths_are_refused() -> None:
-    with pytest.raises(BatchError, match="a body of 0 bytes"):
+    with pytest.raises(BatchError, match="a body has 0 bytes"):
         decode_batch(raw(b"", b"") * 2)
 
 

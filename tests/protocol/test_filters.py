@@ -208,7 +208,7 @@ def test_the_deepest_expressions_that_are_compiled() -> None:
         ("a != 1", 3, "write <>"),
         ("a = = 1", 5, "'=' cannot stand here"),
         ("a = 1 AND b > 'x'", 15, "only numbers and properties"),
-        ("a BETWEEN 5 AND 1", 17, "less than the number before AND"),
+        ("a BETWEEN 5 AND 1", 17, "less than the one before"),
         ("a = NULL", 5, "IS NULL"),
         ("'x' IN ('x')", 1, "only a property"),
         ("a = 9223372036854775808", 5, "beyond 64 bits"),

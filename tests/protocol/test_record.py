@@ -249,7 +249,7 @@ def test_a_topic_longer_than_that_is_refused():
     [
         (93, b"\x80", "a V1 topic of 128 bytes"),
         (4, b"\xcb\xd4\x31\x94", "MAGICCODE 0xcbd43194 is no message"),
-        (84, b"\x7f\xff\xff\xff", "a body of 2147483647 bytes"),
+        (84, b"\x7f\xff\xff\xff", "the body has 2147483647 bytes"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_told(at, value, says):
@@ -264,7 +264,7 @@ def test_what_is_wrong_with_a_record_is_told(at, value, says):
     [
         (1, "a topic of 0 bytes and the properties do not fill"),
         (2, "inside the topic's length"),  # of whose two bytes one is left
-        (3, "a body of 3 bytes in a record of 91"),
+        (3, "the body has 3 bytes, but the whole record has 91"),
     ],
 )
 def test_what_is_missing_at_the_end_of_a_v2_record_is_told(body_size, says):
@@ -277,7 +277,7 @@ def test_what_is_missing_at_the_end_of_a_v2_record_is_told(body_size, says):
 
 @pytest.mark.parametrize(("born", "store"), [(8, 9), (20, 0)])
 def test_hosts_of_other_lengths_are_refused(born, store):
-    with pytest.raises(RecordError, match=f"hosts of {born} and {store} bytes"):
+    with pytest.raises(RecordError, match=f"the hosts have {born} and {store} bytes"):
         RecordFields().encode(born_host=bytes(born), store_host=bytes(store))
 
 

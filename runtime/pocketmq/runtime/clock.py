@@ -158,7 +158,7 @@ class ClockTimeout:
     async def __aenter__(self) -> None:
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("clock.timeout() works inside a task only")
+            raise RuntimeError("clock.timeout() works only inside a task")
         # `__aexit__` leaves out cancellations that were requested before the block.
         self._cancelling = task.cancelling()
 

@@ -53,7 +53,10 @@ def test_a_heartbeat_follows_5_s_of_silence_and_says_the_next_offset() -> None: 
 
 @pytest.mark.parametrize(
     ("offset", "low", "says"),
-    [(2501, 0, "slave:1 has 2501 bytes of log, this master 2500"), (500, 1000, "was deleted")],
+    [
+        (2501, 0, "slave:1 ends at 2501, after the master's, which ends at 2500"),
+        (500, 1000, "were deleted"),
+    ],
 )
 def test_a_slave_that_cannot_be_continued_is_told_why(offset: int, low: int, says: str) -> None:
     # H-32, H-39, W-3

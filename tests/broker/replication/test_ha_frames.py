@@ -151,8 +151,8 @@ def test_a_masters_messages_wait_for_their_whole_size(
     ("reader", "data", "says"),
     [
         (FrameReader(), encode_plain_head(0, 5 << 20), "at most 4194304"),
-        (FrameReader(), encode_plain_head(0, -1), "with -1 bytes"),
-        (FrameReader(), b"GET / HTTP/1.1\r\n\r\n", "a frame for offset"),
+        (FrameReader(), encode_plain_head(0, -1), "has -1 bytes"),
+        (FrameReader(), b"GET / HTTP/1.1\r\n\r\n", "the frame for offset"),
         (SlaveMessages(), bytes(12), "state 0"),
         (SlaveMessages(), encode_report(-5), "a report of -5"),
         (MasterMessages(), bytes(40), "state 0"),
@@ -185,5 +185,5 @@ def test_other_bytes_are_refused_as_soon_as_they_tell(reader: object, head: byte
 
 
 def test_a_report_below_0_is_refused() -> None:
-    with pytest.raises(HaStreamError, match="the peer is no slave"):
+    with pytest.raises(HaStreamError, match="does not speak this protocol"):
         ReportReader().feed(b"\xff" * 8)

@@ -156,7 +156,7 @@ def test_disk_rules_fire_at_their_calls() -> None:
         (FaultRule(do="fail", code="SEND"), "no request code is called 'SEND'"),
         (FaultRule(do="fail", with_code="BUSY"), "no response code is called 'BUSY'"),
         (FaultRule(do="partition", role="a"), "needs two sides"),
-        (FaultRule(do="drop", other="b"), "other is for partition"),
+        (FaultRule(do="drop", other="b"), "other is only for partitions"),
         (FaultRule(do="disk-full", topic="t"), "knows no code, topic or group"),
         (FaultRule(do="partition", role="a", other="b", nth=1), "lasts until it is cleared"),
     ],

@@ -37,10 +37,10 @@ def test_a_state_comes_back_from_its_file(tmp_path: Path) -> None:
     state = ReplayState("store:a", "T", {queue: 7}, {MessageQueue("T", "b", 0): 9}, marks)
     state.save(path)
     assert ReplayState.load(path, "store:a", "T") == state
-    with pytest.raises(CallerError, match="a replay of store:a to T"):
+    with pytest.raises(CallerError, match="another replay, from store:a to T"):
         ReplayState.load(path, "store:b", "T")
     path.write_text("{}")
-    with pytest.raises(CallerError, match="no state of a replay"):
+    with pytest.raises(CallerError, match="not the state of a replay"):
         ReplayState.load(path, "store:a", "T")
 
 

@@ -79,8 +79,8 @@ class ReviveLog:
                 raise
             raise RequestRefusedError(
                 exc.code,
-                f"the receipt handle has a time that no pop had, {due_ms}; hand back the POP_CK "
-                "of the message as it is",
+                f"the receipt handle has an impossible time, {due_ms}; send the POP_CK of the "
+                "message unchanged",
             ) from exc
 
     def put(self, messages: Sequence[StoredMessage]) -> list[PutResult] | None:

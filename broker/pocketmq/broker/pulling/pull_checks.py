@@ -235,8 +235,9 @@ class PullChecks:
         if data.sub_version < header.sub_version:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                f"the subscription of group {header.consumer_group} to {header.topic} known here "
-                f"has version {data.sub_version}, the pull's is {header.sub_version}",
+                f"the broker knows version {data.sub_version} of the subscription of group "
+                f"{header.consumer_group} to {header.topic}, but the pull has version "
+                f"{header.sub_version}",
             )
         return data
 

@@ -173,7 +173,10 @@ class MasterMessages:
             layout = {LinkState.HANDSHAKE: MASTER_HANDSHAKE, LinkState.TRANSFER: HEAD}.get(state)
             # With a length that no master sends, this side would wait for gigabytes.
             if layout is None or not 0 <= size <= self._max_body_bytes:
-                raise HaStreamError(f"a master's message of state {state} with {size} bytes")
+                raise HaStreamError(
+                    f"a master's message has an unknown state {state} or a "
+                    f"wrong size of {size} bytes"
+                )
             end = at + layout.size + size
             if end > len(view):
                 self._wanted = end - at
@@ -194,6 +197,8 @@ class MasterMessages:
 
 def _handshake(max_offset: int, last_epoch: int, body: memoryview) -> MasterHandshake:
     if len(body) % EPOCH.size:
-        raise HaStreamError(f"a handshake with {len(body)} bytes of epochs of {EPOCH.size} bytes")
+        raise HaStreamError(
+            f"a handshake has {len(body)} bytes of epochs, but an epoch has {EPOCH.size} bytes"
+        )
     epochs = tuple(Epoch(epoch, start) for epoch, start in EPOCH.iter_unpack(body))
     return MasterHandshake(max_offset, last_epoch, epochs)

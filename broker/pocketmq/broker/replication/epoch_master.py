@@ -86,7 +86,9 @@ class EpochSlaveConnection(SlaveConnection):
     def _shake(self, message: SlaveHandshake) -> None:
         # The slave needs an id of its own: a copy of a store would count as two replicas (F-30).
         if message.slave_id <= 0 or message.slave_id == self._sync.own_id:
-            raise HaStreamError(f"a slave with id {message.slave_id}: no replica of this name")
+            raise HaStreamError(
+                f"the slave's id {message.slave_id} is not the id of a replica of this broker name"
+            )
         self.slave_id = message.slave_id
         # Start a new link: an older handshake of this connection does not count any more.
         self.link = self._link_of(self.link.address)

@@ -69,7 +69,7 @@ class ReportReader:
             return None
         (offset,) = REPORT.unpack_from(data, whole - REPORT.size)
         if offset < 0:
-            raise HaStreamError(f"a report of {offset}: the peer is no slave of PocketMQ's kind")
+            raise HaStreamError(f"a slave reports offset {offset}: it does not speak this protocol")
         return int(offset)
 
 
@@ -107,8 +107,8 @@ class FrameReader:
             # another protocol.
             if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
                 raise HaStreamError(
-                    f"a frame for offset {offset} with {size} bytes; at most "
-                    f"{self._max_body_bytes} are taken"
+                    f"the frame for offset {offset} has {size} bytes, but may have at most "
+                    f"{self._max_body_bytes}"
                 )
             end = at + HEAD.size + size
             if end > len(view):

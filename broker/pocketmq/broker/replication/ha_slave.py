@@ -45,8 +45,9 @@ class MasterLink:
         # An empty log begins wherever its master says (H-26).
         if log_end not in (0, offset):
             raise HaStreamError(
-                f"the master sent offset {offset}, but this log ends at {log_end}; if that stays "
-                "so, the master is another cluster's or has lost its end: empty this store"
+                f"the master sent offset {offset}, but this log ends at {log_end}; if this "
+                "error stays, the master belongs to another cluster or has lost messages: "
+                "empty this slave's store"
             )
         return size > 0
 

@@ -334,7 +334,8 @@ def check_end(
         if now_ms - record.born_timestamp_ms > longest_ms:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
-                f"the half message is older than its {longest_ms} ms; wait until you are asked",
+                f"the half message is older than {longest_ms} ms; wait until the broker asks "
+                "for its end",
             )
     # The offset alone could belong to another producer's message, so all three must match.
     if half.traits.group != header.producer_group:

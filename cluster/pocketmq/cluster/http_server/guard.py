@@ -155,7 +155,9 @@ class Guard:
                 given = request.query_params.get("token", given)
             # In constant time, so that the token cannot be guessed letter by letter.
             if not hmac.compare_digest(given.encode(), self._token.encode()):
-                raise RefusedError(401, "send the token that `pocketmq up` printed, as Bearer")
+                raise RefusedError(
+                    401, "send the token that `pocketmq up` printed, as Authorization: Bearer TOKEN"
+                )
 
     async def _check_user(self, request: Request, is_super: IsSuper) -> None:
         given = _user_of(request)

@@ -82,7 +82,7 @@ def resent(letter: MessageExt, to: str | None = None) -> Message:
     topic = to or origin_of(letter)
     if topic is None:
         raise CallerError(
-            f"message {letter.msg_id} does not tell its origin topic; name one with --to"
+            f"message {letter.msg_id} does not say which topic it came from; name a topic with --to"
         )
     # Without the properties that would delay, retry or check it again.
     properties = sent_again(letter.properties)

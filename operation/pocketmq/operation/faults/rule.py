@@ -104,9 +104,11 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                 raise WrongFaultError("a partition needs two sides: role and other")
             # Frames of a partition are held and not judged, so there is nothing to count.
             if self.nth or self.times or self.probability != 1 or self.code is not None:
-                raise WrongFaultError("a partition lasts until it is cleared; leave the rest out")
+                raise WrongFaultError(
+                    "a partition lasts until it is cleared; give only role and other"
+                )
         elif self.other is not None:
-            raise WrongFaultError("other is for partition; name the role with role")
+            raise WrongFaultError("other is only for partitions; give only role")
         # The disk does not know for which request it writes.
         if self.do in DISK_DEEDS and (self.code is not None or self.topic or self.group):
             raise WrongFaultError(f"{self.do} knows no code, topic or group; leave them out")

@@ -148,7 +148,7 @@ class FaultProcessor:
         """
         if not peer.address.startswith(_LOOPBACK):
             raise BadRequestError(
-                "faults are set from the machine that the role runs on",
+                "faults can be set only from the machine on which the role runs",
                 code=ResponseCode.NO_PERMISSION,
             )
         orders = decode_body(request.body_view, FaultOrders, request.encoding)

@@ -176,7 +176,8 @@ def read_secrets(path: Path) -> Secrets:
     if len(lines) > MOST_SECRETS:
         raise ConfigError(
             "member_secret_file",
-            f"{path} has {counted(len(lines), 'line')}, each a secret, and may have {MOST_SECRETS}",
+            f"{path} has {counted(len(lines), 'line')}, but may have at most {MOST_SECRETS} "
+            "secrets, one on each line",
             advice="delete the lines that no member uses any more",
         )
     try:

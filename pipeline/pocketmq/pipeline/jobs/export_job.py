@@ -82,7 +82,9 @@ def export(
     """
     into = target_of(target, key=key, tombstone=tombstone) if isinstance(target, str) else target
     if not isinstance(target, str) and (key or tombstone):
-        raise CallerError("export: give the key and the tombstone to the target")
+        raise CallerError(
+            "export: key and tombstone belong to the target; give them when you make it"
+        )
     if spark is None:
         quiet = {"spark.ui.showConsoleProgress": "false"}  # whoever calls counts the rows
         spark = job_session("export", master=master, settings=quiet, starting=starting)

@@ -93,12 +93,14 @@ class ReplayState:
             found = cls(said["source"], said["topic"], *offsets, marks, gone)
         except (ValueError, KeyError, TypeError) as exc:
             raise CallerError(
-                f"{path}: no state of a replay: {exc}; delete it or name another"
+                f"{path}: the file is not the state of a replay: {exc}; delete it, or name "
+                "another file"
             ) from (exc)
         # Its offsets belong to other queues, and messages would be left out.
         if (found.source, found.topic) != (source, topic):
             raise CallerError(
-                f"{path}: the state of a replay of {found.source} to {found.topic}; name another"
+                f"{path}: the file is the state of another replay, from {found.source} to "
+                f"{found.topic}; name another file"
             )
         return found
 

@@ -81,8 +81,9 @@ class HadoopFolder:
             return
         if rows > 0:
             raise CallerError(
-                f"{self._path}/{name} lacks {rows} rows: executors have written them on machines "
-                "of their own; name a folder that all machines share, or an address such as hdfs://"
+                f"{self._path}/{name} lacks {rows} rows: executors wrote them to folders of "
+                "their own machines; name a folder that all machines share, or an address such "
+                "as hdfs://"
             )
 
     def _parquet_rows(self, name: str) -> int:

@@ -52,7 +52,7 @@ def partition_numbers(
         other = taken.setdefault((queue.topic, number), queue)
         # The number would lie in the next broker's range.
         if queue.queue_id >= QUEUES and queue not in known:
-            raise _error(f"{queue} has no number: a broker's first {QUEUES} queues have one")
+            raise _error(f"{queue} has no number: only a broker's first {QUEUES} queues have one")
         if other != queue:
             raise _error(f"{queue} and {other} have the same number {number}")
         found[queue] = number

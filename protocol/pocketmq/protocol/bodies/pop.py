@@ -65,7 +65,7 @@ class BatchAck(
             raise BadRequestError(f"the bit set of a batch ack is no base64: {exc}") from exc
         if len(octets) * 8 > MAX_ACK_BITS:
             raise BadRequestError(
-                f"a batch ack of {len(octets) * 8} bits; {MAX_ACK_BITS} are more than one pop takes"
+                f"a batch ack has {len(octets) * 8} bits, but may have at most {MAX_ACK_BITS}"
             )
         value, start = int.from_bytes(octets, "little"), self.start_offset
         if not value & (value + 1):  # all of a pop, which is most

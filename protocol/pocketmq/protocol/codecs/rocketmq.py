@@ -44,13 +44,17 @@ class RocketmqCodec(HeaderCodec):
         at = _FIXED.size
         # Check each length before using it: a header may announce more than it holds.
         if remark_len < 0 or at + remark_len + 4 > len(header):
-            raise FrameError(f"a remark of {remark_len} bytes in a header of {len(header)}")
+            raise FrameError(
+                f"the remark has {remark_len} bytes, but the whole header has {len(header)}"
+            )
         remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
         at += remark_len
         (ext_len,) = _I32.unpack_from(header, at)
         at += 4
         if ext_len < 0 or at + ext_len > len(header):
-            raise FrameError(f"{ext_len} bytes of fields in a header of {len(header)}")
+            raise FrameError(
+                f"the fields have {ext_len} bytes, but the whole header has {len(header)}"
+            )
         fields = _read_fields(header[at : at + ext_len]) if ext_len else None
         # A request's code has 16 bits: restore the longer codes of pop, which come truncated.
         if not flag & FLAG_RESPONSE:
@@ -112,13 +116,17 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         (size,) = _I16.unpack_from(block, at)
         at += 2
         if size < 0 or at + size > end:
-            raise FrameError(f"a field name of {size} bytes at {at} of {end}")
+            raise FrameError(
+                f"the field name at byte {at} has {size} bytes, but the header ends at byte {end}"
+            )
         name = str(block[at : at + size], "utf-8")
         at += size
         (size,) = _I32.unpack_from(block, at)
         at += 4
         if size < 0 or at + size > end:
-            raise FrameError(f"field {name!r} has {size} bytes at {at} of {end}")
+            raise FrameError(
+                f"field {name!r} at byte {at} has {size} bytes, but the header ends at byte {end}"
+            )
         # Java writes an empty text with length 0 and reads that back as null. `convert` takes it as
         # an empty text where a text is declared, and as absent everywhere else.
         fields[name] = str(block[at : at + size], "utf-8")

@@ -180,7 +180,7 @@ class Build:
                 if side.kind not in NUMBERS:
                     raise self._refused(side, "BETWEEN needs numbers or properties")
             if compare(high.constant[0], high.kind, low.constant[0], low.kind) < 0:
-                raise self._refused(high, "this is less than the number before AND")
+                raise self._refused(high, "the number after AND is less than the one before")
         above = self._ordering(value, "NOT_LESS", low)
         below = self._ordering(value, "NOT_GREATER", high)
         return self._chain([above, below], ending=False)

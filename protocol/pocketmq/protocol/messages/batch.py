@@ -111,13 +111,15 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
     while at < end:
         # Check every length before using it: it comes from the peer.
         if end - at < _LEAST_BYTES:
-            raise BatchError(f"{end - at} bytes are left, a message has {_LEAST_BYTES}", at=at)
+            raise BatchError(
+                f"only {end - at} bytes are left, but a message has at least {_LEAST_BYTES}", at=at
+            )
         total, _magic, _crc, flag, body_len = read_head(body, at)
         if not _LEAST_BYTES <= total <= end - at:
-            raise BatchError(f"a message of {total} bytes where {end - at} are left", at=at)
+            raise BatchError(f"a message has {total} bytes, but {end - at} are left", at=at)
         # A message without a body makes the whole batch invalid (S-10).
         if not 0 < body_len <= total - _LEAST_BYTES:
-            raise BatchError(f"a body of {body_len} bytes in a message of {total}", at=at)
+            raise BatchError(f"a body has {body_len} bytes, but its message has {total}", at=at)
         body_at = at + _HEAD_BYTES
         body_end = body_at + body_len
         (properties_len,) = read_length(body, body_end)
@@ -126,7 +128,7 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
         # A negative length cannot equal what is left, so this one comparison is enough.
         if properties_len != at - properties_at:
             raise BatchError(
-                f"properties of {properties_len} bytes where {at - properties_at} are left",
+                f"the properties have {properties_len} bytes, but {at - properties_at} are left",
                 at=at - total,
             )
         flags.append(flag)

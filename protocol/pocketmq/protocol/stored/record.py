@@ -274,7 +274,9 @@ def host_bits(born_host: bytes, store_host: bytes) -> int:
     for bits, expected in _SIZES.items():
         if sizes == expected:
             return bits
-    raise RecordError(f"hosts of {sizes[0]} and {sizes[1]} bytes; they have 8 or 20 (pack_host)")
+    raise RecordError(
+        f"the hosts have {sizes[0]} and {sizes[1]} bytes; each must have 8 or 20 (pack_host)"
+    )
 
 
 def encode_blank(size: int) -> bytes:
@@ -292,7 +294,9 @@ def queue_offsets(buffer: Buffer) -> list[int]:
     at, end = 0, len(buffer)
     while at < end:
         if end - at < FIXED_SIZE:
-            raise RecordError(f"{end - at} bytes, and a record has at least {FIXED_SIZE}", at=at)
+            raise RecordError(
+                f"{end - at} bytes are left, but a record has at least {FIXED_SIZE}", at=at
+            )
         size, offset = _SIZE_AND_QUEUE_OFFSET.unpack_from(buffer, at)
         if size < FIXED_SIZE:
             raise RecordError(f"TOTALSIZE {size}", at=at)
@@ -362,7 +366,9 @@ def decode_some(
     while at < limit and len(messages) != count:
         left = limit - at
         if left < FIXED_SIZE:
-            raise RecordError(f"{left} bytes, and a record has at least {FIXED_SIZE}", at=at)
+            raise RecordError(
+                f"{left} bytes are left, but a record has at least {FIXED_SIZE}", at=at
+            )
         # Read with the layout of IPv4 hosts: the fields up to the system flag are the same in both.
         head_size = BODY_AT
         (
@@ -382,12 +388,14 @@ def decode_some(
                 raise RecordError(f"{left} bytes end inside the fixed fields", at=at)
             *_, reconsume_times, _, body_size = read_head.unpack_from(buffer, at)
         if not FIXED_SIZE <= size <= left:
-            raise RecordError(f"TOTALSIZE {size} of {left} bytes at hand", at=at)
+            raise RecordError(f"TOTALSIZE is {size}, but {left} bytes are left", at=at)
         end = at + size
         body_at = at + head_size
         topic_at = body_at + body_size + 1
         if body_size < 0 or topic_at > end:
-            raise RecordError(f"a body of {body_size} bytes in a record of {size}", at=at)
+            raise RecordError(
+                f"the body has {body_size} bytes, but the whole record has {size}", at=at
+            )
         topic_size = buffer[topic_at - 1]
         if magic != MAGIC_V1:
             if magic != MAGIC_V2:
@@ -406,7 +414,8 @@ def decode_some(
             or buffer[properties_at - 2] << 8 | buffer[properties_at - 1] != end - properties_at
         ):
             raise RecordError(
-                f"a topic of {topic_size} bytes and the properties do not fill a record of {size}",
+                f"a topic of {topic_size} bytes and the properties do not fill the record of "
+                f"{size} bytes",
                 at=at,
             )
         raw_topic = buffer[topic_at : properties_at - 2]

@@ -424,5 +424,5 @@ class ManualClock:
 def _current_task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     if task is None:
-        raise RuntimeError("a clock is waited on inside a task only")
+        raise RuntimeError("only a task can wait on a clock")
     return task

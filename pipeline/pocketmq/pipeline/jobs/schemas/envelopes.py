@@ -76,7 +76,7 @@ def _debezium(payload: Mapping[str, Any], keys: Sequence[str]) -> Change:
     operation = OPERATIONS.get(str(payload["op"]))
     before, after = payload.get("before"), payload.get("after")
     if operation is None:
-        raise BadBodyError(f"operation {payload['op']!r}; there are c, u, d and r")
+        raise BadBodyError(f"operation {payload['op']!r} is not known; write c, u, d or r")
     # The row that has the key: after a deletion there is none.
     row = before if operation == "delete" else after
     if not isinstance(row, dict):

@@ -53,7 +53,9 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
                 check=False,
             )
         except subprocess.TimeoutExpired as exc:
-            raise CallerError(f"the .proto file is not compiled in {_COMPILE_LIMIT_S:g} s") from exc
+            raise CallerError(
+                f"the .proto file could not be compiled within {_COMPILE_LIMIT_S:g} s"
+            ) from exc
         if ran.returncode != 0:
             said = "; ".join(ran.stderr.split("\n")[:3]).strip("; ")
             raise CallerError(f"the .proto file cannot be read: {said}")
