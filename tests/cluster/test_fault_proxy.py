@@ -47,8 +47,8 @@ async def test_a_proxy_applies_rules_and_passes_the_rest(pocketmq: Cluster, tmp_
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (FaultRule(do="disk-full", id="r1"), "r1: a proxy has no disk"),
-        (FaultRule(do="drop", role="broker-a", id="r2"), "r2: a proxy is no broker-a"),
+        (FaultRule(do="disk-full", id="r1"), "r1: fault-proxy has no disk"),
+        (FaultRule(do="drop", role="broker-a", id="r2"), "r2: fault-proxy has no role broker-a"),
         (FaultRule(do="partition", role="proxy", other="nameserver-1"), "part proxy from clients"),
     ],
 )

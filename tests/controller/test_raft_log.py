@@ -21,7 +21,7 @@ def shape(found: RaftLog) -> list[tuple[int, int]]:
 
 
 def test_entries_have_no_gap() -> None:
-    with pytest.raises(ValueError, match="entry 5 stands where 4 belongs"):
+    with pytest.raises(ValueError, match="entry 5 is at the place of entry 4"):
         RaftLog(NOTHING, [Entry(5, 2, "")])
 
 
@@ -132,7 +132,7 @@ def test_missing_lines_are_named() -> None:
 
 
 def test_another_controller_s_journal_is_refused_with_its_first_line() -> None:
-    with pytest.raises(ValueError, match="1 g n0', not with 'pocketmq-controller 1 g n1': it"):
+    with pytest.raises(ValueError, match="1 g n0', not with 'pocketmq-controller 1 g n1': the"):
         journal.parse(text_of(), "g", "n1")
     with pytest.raises(ValueError, match=f"begins with '{'x' * 100}', not"):
         journal.parse("x" * 200, "g", "n1")

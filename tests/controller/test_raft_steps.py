@@ -304,7 +304,7 @@ def test_the_bounds_of_terms_and_indices() -> None:
         raft.receive("b", VoteRequest(-1, 0, 0, False), 2.0)
     with pytest.raises(RaftMessageError, match=f"from 0 to {2**62}"):
         raft.receive("b", VoteRequest(2**62 + 1, 0, 0, False), 2.0)
-    with pytest.raises(RaftMessageError, match="entry 3 stands where 2 does"):
+    with pytest.raises(RaftMessageError, match="entry 3 is at the place of entry 2"):
         raft.receive("b", Append(3, 1, 1, [Entry(3, 3, "")], 0, 0.0), 2.0)
     with pytest.raises(RaftMessageError, match="it is none of a, b, c"):
         raft.receive("a", VoteRequest(4, 0, 0, False), 2.0)
@@ -312,7 +312,7 @@ def test_the_bounds_of_terms_and_indices() -> None:
     raft.receive("b", VoteReply(0, False, False), 2.0)
     assert raft.term == 2**62
     for ids in (("b", "c"), ("a", "a", "b")):
-        with pytest.raises(ValueError, match="'a' is not once in"):
+        with pytest.raises(ValueError, match="'a' must be exactly once in"):
             Group("a", ids)
     assert [Group("a", tuple("abcde"[:size])).majority for size in range(1, 6)] == [1, 2, 2, 3, 3]
 

@@ -198,11 +198,11 @@ def test_each_record_of_an_avro_union_has_a_table_of_its_own(
     prices = [row["price"] for row in table(out, "topics/all~shop.Order")]
     assert [each and json.loads(each) for each in prices] == [{"units": 4}, None]
     assert [row["reason"].split(":")[0] for row in table(out, "bad")] == [
-        "it is NoneType and no record",
-        "it names type 3 of its union, which does not exist",
-        "it names type -1 of its union, which does not exist",
+        "the body is NoneType and no record",
+        "the body names type 3 of its union, which does not exist",
+        "the body names type -1 of its union, which does not exist",
         "it ends in the number of its type",
-        "no Avro record of this schema",
+        "the body is no Avro record of this schema",
     ]
 
 

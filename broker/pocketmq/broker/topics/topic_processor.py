@@ -122,7 +122,7 @@ class TopicProcessor:
             raise self._invalid(f"perm {config.perm} is not between 0 and 7")
         for nums in (config.read_queue_nums, config.write_queue_nums):
             if nums < 0:
-                raise self._invalid(f"a number of queues of {nums} is below 0")
+                raise self._invalid(f"the number of queues is {nums}, which is below 0")
         self._budget().check(
             "queues_per_topic",
             max(config.read_queue_nums, config.write_queue_nums),
@@ -190,7 +190,7 @@ class TopicProcessor:
         except IllegalNameError as exc:
             raise self._invalid(str(exc)) from exc
         if self._topics.is_system(topic):
-            raise self._invalid(f"topic {topic} is the broker's own and stays as it is")
+            raise self._invalid(f"topic {topic} is the broker's own and cannot be changed")
 
     def _invalid(self, remark: str) -> RequestRefusedError:
         return RequestRefusedError(self._invalid_code, remark)

@@ -31,12 +31,13 @@ def check_reachable(rules: Sequence[FaultRule]) -> None:
         sides = {rule.role, rule.other} - {None, ROLE, CLIENTS}
         if rule.do in DISK_DEEDS:
             raise WrongFaultError(
-                f"{rule.id}: a proxy has no disk, so {rule.do} never fires; leave the rule out"
+                f"{rule.id}: fault-proxy has no disk, so {rule.do} never fires; leave the rule out"
             )
         if sides:
             named = ", ".join(sorted(map(str, sides)))
             raise WrongFaultError(
-                f"{rule.id}: a proxy is no {named}; leave role out, or part {ROLE} from {CLIENTS}"
+                f"{rule.id}: fault-proxy has no role {named}; leave role out, or part {ROLE} "
+                f"from {CLIENTS}"
             )
 
 

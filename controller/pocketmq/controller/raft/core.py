@@ -243,7 +243,9 @@ class Raft:
         if isinstance(message, Append):
             for index, entry in enumerate(message.entries, message.previous_index + 1):
                 if entry.index != index:
-                    raise RaftMessageError(sender, f"entry {entry.index} stands where {index} does")
+                    raise RaftMessageError(
+                        sender, f"entry {entry.index} is at the place of entry {index}"
+                    )
                 # Committed entries are never replaced: such a leader has another history.
                 is_final = index <= self.commit_index and message.term >= self.term
                 if is_final and self.log.term_at(index) not in (None, entry.term):

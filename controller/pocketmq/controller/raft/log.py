@@ -24,7 +24,7 @@ class RaftLog:
         # A gap would put an entry in the place of another: the file is damaged.
         for index, entry in enumerate(self._entries, snapshot.index + 1):
             if entry.index != index:
-                raise ValueError(f"entry {entry.index} stands where {index} belongs")
+                raise ValueError(f"entry {entry.index} is at the place of entry {index}")
 
     @property
     def last_index(self) -> int:

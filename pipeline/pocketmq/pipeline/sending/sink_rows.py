@@ -184,11 +184,14 @@ class RowEncoder:
         self, queue: MessageQueue, body: bytes, text: str, flag: int, *, alone: bool
     ) -> Iterator[Batch]:
         if len(body) > MAX_BODY_BYTES:
-            raise IllegalMessageError(f"its body has {len(body)} bytes, {MAX_BODY_BYTES} fit")
+            raise IllegalMessageError(
+                f"the body has {len(body)} bytes, but at most {MAX_BODY_BYTES} fit"
+            )
         properties = text.encode()
         if len(properties) > MAX_PROPERTIES_BYTES:
             raise IllegalMessageError(
-                f"its properties take {len(properties)} bytes, {MAX_PROPERTIES_BYTES} fit"
+                f"the properties have {len(properties)} bytes, but at most "
+                f"{MAX_PROPERTIES_BYTES} fit"
             )
         if alone:
             # A batch cannot be delayed (P-49). Earlier rows of the queue are sent first.

@@ -69,7 +69,8 @@ def encode_batch(messages: Sequence[Message]) -> bytes:
         # The properties' length must fit a 16-bit field.
         if properties_len > MAX_PROPERTIES_BYTES:
             raise IllegalMessageError(
-                f"its properties take {properties_len} bytes, {MAX_PROPERTIES_BYTES} fit",
+                f"the properties have {properties_len} bytes, but at most "
+                f"{MAX_PROPERTIES_BYTES} fit",
                 topic=message.topic,
             )
         body = message.body

@@ -291,11 +291,13 @@ def check_batch(messages: Sequence[Message]) -> None:
     for message in messages:
         if message.topic != topic:
             raise IllegalMessageError(
-                f"a batch has one topic, and another message has {message.topic!r}", topic=topic
+                f"a batch has one topic, but a message has topic {message.topic!r}", topic=topic
             )
         # The batch gets one answer, which either waits for the disk or does not (P-49).
         if message.wait_store_ok != wait:
-            raise IllegalMessageError("messages of a batch differ in wait_store_ok", topic=topic)
+            raise IllegalMessageError(
+                "all messages of a batch must have the same wait_store_ok", topic=topic
+            )
         # A delayed message goes to another topic: it cannot be stored with the others.
         if is_delayed(message):
             raise IllegalMessageError("a message of a batch cannot be delayed", topic=topic)

@@ -227,7 +227,9 @@ def record_parts(
     topic_len, body_len, properties_len = len(topic), len(body), len(properties)
     # RocketMQ reads this length as a signed short, so a longer one would be negative.
     if properties_len > MAX_PROPERTIES_BYTES:
-        raise RecordError(f"{properties_len} bytes of properties, {MAX_PROPERTIES_BYTES} fit")
+        raise RecordError(
+            f"the properties have {properties_len} bytes, but at most {MAX_PROPERTIES_BYTES} fit"
+        )
     size = WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
     # The V6 bits depend on the hosts, whatever the message's own flag says.
     sys_flag = message.sys_flag & ~_V6

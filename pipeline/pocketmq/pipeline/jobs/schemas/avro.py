@@ -100,19 +100,19 @@ class AvroSchema:
             except RecursionError as exc:
                 raise BadBodyError("it is nested too deeply") from exc
             except Exception as exc:
-                raise BadBodyError(f"no Avro record of this schema: {exc!r}") from exc
+                raise BadBodyError(f"the body is no Avro record of this schema: {exc!r}") from exc
             # Avro has no end mark: a body of another schema often decodes well up to some byte.
             if stream.tell() != len(body):
                 raise BadBodyError(f"{len(body) - stream.tell()} bytes follow the Avro record")
             if not isinstance(found, dict):
-                raise BadBodyError(f"it is {type(found).__name__} and no record")
+                raise BadBodyError(f"the body is {type(found).__name__} and no record")
             return found
 
         return decode
 
     def _type(self, index: int | None) -> Any:
         if index is not None and not 0 <= index < len(self._types):
-            raise BadBodyError(f"it names type {index} of its union, which does not exist")
+            raise BadBodyError(f"the body names type {index} of its union, which does not exist")
         return self._types[index or 0]
 
 

@@ -59,7 +59,7 @@ class TopicDecoder:
         if self._is_framed:
             # A producer may write without the frame: such a body is bad, as its schema is unknown.
             if len(body) < _HEAD.size or body[0] != MAGIC:
-                raise BadBodyError("it does not begin with the id of a schema")
+                raise BadBodyError("the body does not begin with the id of a schema")
             (_, schema_id), at = _HEAD.unpack_from(body), _HEAD.size
         # A registry is asked once for each id.
         if schema_id not in self._schemas:
@@ -149,7 +149,7 @@ def _indexes(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
     count, at = _zigzag(body, at, _LIST)
     # Bounded, since a body may claim any number of indexes.
     if not 0 <= count <= _MOST_INDEXES:
-        raise BadBodyError(f"its list of message indexes has {count} numbers")
+        raise BadBodyError(f"the body's list of message indexes has {count} numbers")
     indexes = []
     for _ in range(count):
         index, at = _zigzag(body, at, _LIST)

@@ -69,7 +69,9 @@ def _changes(event: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Change]:
     elif "type" in event and ("data" in event or event.get("isDdl")):
         yield from _canal(event, keys)
     else:
-        raise BadBodyError("neither an event of Debezium (op) nor of Canal (type and data)")
+        raise BadBodyError(
+            "the body is neither an event of Debezium (op) nor of Canal (type and data)"
+        )
 
 
 def _debezium(payload: Mapping[str, Any], keys: Sequence[str]) -> Change:

@@ -131,9 +131,9 @@ class JsonSchema:
         except BadBodyError:  # too much work
             raise
         except RecursionError as exc:
-            raise BadBodyError("it or its schema is nested too deeply") from exc
+            raise BadBodyError("the body or its schema is nested too deeply") from exc
         except Exception as exc:  # as `multipleOf` 0.1 has of an integer of 400 digits
-            raise BadBodyError(f"it cannot be checked by its schema: {exc!r}") from exc
+            raise BadBodyError(f"the body cannot be checked by its schema: {exc!r}") from exc
 
 
 def _definitions(said: Any) -> Any:
@@ -186,7 +186,7 @@ def object_of(body: bytes) -> dict[str, Any]:
     except RecursionError as exc:
         raise BadBodyError("it is nested too deeply") from exc
     if not isinstance(found, dict):
-        raise BadBodyError(f"it is {type(found).__name__} and no object")
+        raise BadBodyError(f"the body is {type(found).__name__} and no object")
     return found
 
 

@@ -172,7 +172,9 @@ class ProtoFile:
             places = [index - skipped for skipped in range(entries + 1)]
             meant = [declared[place] for place in places if 0 <= place < len(declared)]
             if not meant:
-                raise BadBodyError(f"it names message {path} of its file, which does not exist")
+                raise BadBodyError(
+                    f"the body names message {path} of its file, which does not exist"
+                )
             if len(meant) > 1:
                 names = " or ".join(sorted(each.name for each in meant))
                 problem = (
