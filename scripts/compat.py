@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from compat import ledger
 from compat.ledger import Known, Ledger
 from compat.suites import BROKERS, HERE, OURS, SUITES, Suite, Told, told_by
-from pocketmq.protocol.errors import PocketMQError
 from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import PocketMQError
 
 LOGS = HERE / "target"
 

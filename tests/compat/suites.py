@@ -15,11 +15,13 @@ from pathlib import Path
 
 from compat.ledger import OK
 from pocketmq.client import Admin
+from pocketmq.runtime.profile import PROFILE_4_9
 from support.cluster import running
 from support.eventually import PATIENCE_MS
 from support.java import JavaRun
 from support.java_versions import ROWS, run_rows, run_version
 from support.real_rocketmq import free_port, real_rocketmq
+from support.secured import ADMIN, secured
 
 HERE = Path(__file__).parent
 SHARED = (HERE / "shared" / "Flows.java",)
@@ -41,6 +43,14 @@ SETTINGS = {
 OURS = "ours"
 BROKERS = (OURS, "5.3.3")
 """Whose broker is asked."""
+
+KEY, SECRET = "desk-key", "desk-secret"
+ACCOUNTS = f"""
+accounts:
+  - {{accessKey: {KEY}, secretKey: {SECRET}, defaultTopicPerm: PUB|SUB, defaultGroupPerm: PUB|SUB}}
+  - {{accessKey: {ADMIN[0]}, secretKey: {ADMIN[1]}, admin: true}}
+"""
+"""Of a broker that checks signatures, as RocketMQ 4.9 with ACL 1.0."""
 
 SOON = {"rocketmq.client.rebalance.waitInterval": "1000"}
 """Retry topics are found in a second, not in 20."""
@@ -71,6 +81,7 @@ class Suite:
         rows: What the program does.
         topics: Made before it starts, 4 queues each.
         run: Runs one version against nameservers (`host:port`) with an empty folder.
+        accounts: Whether the brokers have `ACCOUNTS`, in profile 4.9.
     """
 
     name: str
@@ -80,6 +91,7 @@ class Suite:
     rows: tuple[str, ...]
     topics: tuple[str, ...]
     run: Callable[[str, str, Path], Told]
+    accounts: bool = False
 
     def missing(self) -> str | None:
         """Why it cannot run here."""
@@ -102,10 +114,14 @@ async def told_by(suite: Suite, version: str, folder: Path, *, brokers: str = OU
         JavaError: it cannot be built, or does not end.
     """
     home, data = (_made(folder / name) for name in ("home", "cluster"))
-    async with _cluster(data, brokers) as (nameservers, story):
+    started = _with_accounts(data) if suite.accounts else _cluster(data, brokers)
+    async with started as (nameservers, story):
         async with Admin(
-            nameservers=nameservers, api_timeout_ms=PATIENCE_MS, encoding="json"
-        ) as admin:  # which both kinds of broker understand
+            nameservers=nameservers,
+            api_timeout_ms=PATIENCE_MS,
+            encoding="json",  # which both kinds of broker understand
+            credentials=ADMIN if suite.accounts else None,
+        ) as admin:
             for topic in suite.topics:
                 await admin.create_topic(topic)
         told = await asyncio.to_thread(suite.run, version, nameservers, home)
@@ -125,6 +141,22 @@ async def _cluster(folder: Path, brokers: str) -> AsyncIterator[tuple[str, Calla
             yield real.namesrv_addr, lambda: ""
         finally:
             await asyncio.to_thread(started.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def _with_accounts(folder: Path) -> AsyncIterator[tuple[str, Callable[[], str]]]:
+    file = folder / "plain_acl.yml"
+    file.write_text(ACCOUNTS, encoding="utf-8")
+    async with secured(
+        folder,
+        PROFILE_4_9,
+        acl_enable=True,
+        plain_acl_file=file,
+        transaction_time_out_ms=1_000,
+        transaction_check_interval_ms=1_500,
+        enable_property_filter=True,
+    ) as found:
+        yield found.nameserver.address, lambda: ""
 
 
 def _made(folder: Path) -> Path:
@@ -153,11 +185,37 @@ def _spring(version: str, nameservers: str, home: Path) -> Told:
     )
 
 
+def _ons(version: str, nameservers: str, home: Path) -> Told:
+    return _desk(version, nameservers, home)
+
+
+def _ons_with_accounts(version: str, nameservers: str, home: Path) -> Told:
+    return _desk(version, nameservers, home, "accounts")
+
+
+def _desk(version: str, nameservers: str, home: Path, *words: str) -> Told:
+    return _of(
+        run_version(
+            version, "ons.Desk", nameservers, KEY, SECRET, *words,
+            source=HERE / "ons" / "Desk.java", beside=SHARED,
+            properties={"user.home": str(home)} | SOON,
+        )
+    )  # fmt: skip
+
+
 def _java(version: str, nameservers: str, _home: Path) -> Told:
     return _of(run_rows(version, nameservers))
 
 
 JAVA = ("java", "javac", "mvn")
+DESK_ROWS = (
+    "send", "async", "one-way", "tags", "sql", "delay", "orderly", "transaction", "batch",
+    "broadcast", "retry", "pull",
+)  # fmt: skip
+DESK_TOPICS = (
+    "OnsSend", "OnsAsync", "OnsOneWay", "OnsTags", "OnsSql", "OnsDelay", "OnsOrderly", "OnsPaid",
+    "OnsBatch", "OnsPrices", "OnsRetry", "OnsPull",
+)  # fmt: skip
 
 SUITES = (
     Suite(
@@ -175,6 +233,17 @@ SUITES = (
             "SpringAgain", "SpringPaid", "SpringQuestions", "SpringPull",
         ),
         _spring,
+    ),
+    Suite("ons", "Alibaba Cloud's `ons-client`", ("1.8.8.8.Final",), JAVA, DESK_ROWS, DESK_TOPICS, _ons),
+    Suite(
+        "ons-accounts",
+        "Alibaba Cloud's `ons-client`, with accounts (profile 4.9)",
+        ("1.8.8.8.Final",),
+        JAVA,
+        (*DESK_ROWS, "refused"),
+        DESK_TOPICS,
+        _ons_with_accounts,
+        accounts=True,
     ),
     Suite(
         "java",

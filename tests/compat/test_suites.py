@@ -16,7 +16,7 @@ pytestmark = [
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("name", ["spring"])
+@pytest.mark.parametrize("name", ["spring", "ons"])
 async def test_a_program_with_a_library_of_rocketmqs_users_does_what_the_ledger_says(
     name: str, tmp_path: Path
 ) -> None:
