@@ -8,6 +8,7 @@ import pkgutil
 import tomllib
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.releases import known_in
@@ -212,7 +213,6 @@ _OTHERWISE = """\
 
 def _suites() -> list[str]:
     """What programs with other libraries did (`docs/compat_suites.toml`)."""
-    known = tomllib.loads(Path(__file__).with_name("compat_suites.toml").read_text("utf-8"))
     lines = [
         "## Suites of others",
         "",
@@ -223,35 +223,45 @@ def _suites() -> list[str]:
         "| suite | version | date | rows that pass | rows that fail |",
         "|---|---|---|---|---|",
     ]
-    for versions in known.values():
+    for suite, versions in _known_suites().items():
         for version, facts in versions.items():
             failed = "; ".join(f"`{row}`: {why}" for row, why in facts.get("failed", {}).items())
             passed = facts["passed"]
+            rows = "[below](#rocketmqs-java-clients)" if suite == "java" else ", ".join(passed)
             lines.append(
                 f"| {facts['title']} | {version} | {facts['date']} "
-                f"| {len(passed)}: {', '.join(passed)} | {failed or 'none'} |"
+                f"| {len(passed)}: {rows} | {failed or 'none'} |"
             )
     return [*lines, ""]
 
 
+def _known_suites() -> dict[str, Any]:
+    """Suite -> version -> what the ledger says of it."""
+    path = Path(__file__).with_name("compat_suites.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
 def _java_clients() -> list[str]:
-    """What RocketMQ's Java clients did in a run by hand (`docs/java_clients.toml`)."""
+    """What RocketMQ's Java clients did in `make compat`, and what is known of them beside that."""
     run = tomllib.loads(Path(__file__).with_name("java_clients.toml").read_text(encoding="utf-8"))
-    versions = run["clients"]
-    features = list(next(iter(versions.values())))
+    versions = _known_suites()["java"]
+    features = max((each["passed"] for each in versions.values()), key=len)
+    dates = sorted({each["date"] for each in versions.values()})
     return [
         "## RocketMQ's Java clients",
         "",
         "`ok` means that the feature worked with PocketMQ's broker. `absent` means that this",
         "version of the client does not have it. `tests/interop/java_versions/Rows.java` tried the",
-        f"features on {run['date']}. CI runs {' and '.join(run['in_ci'])}.",
-        "`tests/interop/test_java_versions.py` says how to run other versions.",
+        f"features on {' and '.join(dates)}. CI runs {' and '.join(run['in_ci'])}.",
+        "`scripts/compat.py --only java --version VERSION` runs another version.",
         f"{run['newest']}",
         "",
         f"| feature | {' | '.join(versions)} |",
         "|---|" + "---|" * len(versions),
         *(
-            f"| {name} | {' | '.join(each[name] for each in versions.values())} |"
+            f"| {name} | "
+            + " | ".join("ok" if name in each["passed"] else "absent" for each in versions.values())
+            + " |"
             for name in features
         ),
         "",

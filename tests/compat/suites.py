@@ -234,7 +234,15 @@ SUITES = (
         ),
         _spring,
     ),
-    Suite("ons", "Alibaba Cloud's `ons-client`", ("1.8.8.8.Final",), JAVA, DESK_ROWS, DESK_TOPICS, _ons),
+    Suite(
+        "ons",
+        "Alibaba Cloud's `ons-client`",
+        ("1.8.8.8.Final",),
+        JAVA,
+        DESK_ROWS,
+        DESK_TOPICS,
+        _ons,
+    ),
     Suite(
         "ons-accounts",
         "Alibaba Cloud's `ons-client`, with accounts (profile 4.9)",
@@ -248,7 +256,7 @@ SUITES = (
     Suite(
         "java",
         "`rocketmq-client`",
-        ("4.9.8", "4.2.0", "4.5.2", "5.3.3", "5.5.0"),
+        ("4.2.0", "4.5.2", "4.9.8", "5.3.3", "5.5.0"),
         JAVA,
         ROWS,
         (),

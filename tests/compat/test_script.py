@@ -205,6 +205,13 @@ def test_the_file_is_as_the_script_writes_it() -> None:
     assert ledger.FILE.read_text("utf-8") == ledger.written(ledger.read())
 
 
+def test_each_version_of_each_suite_has_passed_once() -> None:
+    known = ledger.read()
+    for suite in SUITES:
+        for version in suite.versions:
+            assert known[suite.name][version].passed
+
+
 def test_the_ledger_knows_suites_versions_and_rows_only() -> None:
     for name, versions in ledger.read().items():
         suite = suite_named(name)
