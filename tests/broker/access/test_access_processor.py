@@ -88,6 +88,16 @@ async def test_what_is_no_user_is_refused_with_rocketmq_s_words(voice: Voice) ->
     assert said(blank) == (16, "username can not be blank")
 
 
+async def test_a_request_that_names_nobody_is_refused_as_a_blank_name_is(voice: Voice) -> None:
+    body = UserInfo(password="x")
+    assert said(await voice.ask(CreateUserRequestHeader(), body)) == (29, "The username is blank")
+    assert said(await voice.ask(UpdateUserRequestHeader(), body)) == (29, "The username is blank")
+    assert said(await voice.ask(GetUserRequestHeader())) == (29, "The username is blank")
+    nobody = await voice.ask(DeleteUserRequestHeader())
+    assert said(nobody) == (16, "username can not be blank")
+    assert said(await voice.ask(DeleteAclRequestHeader())) == (16, "The subject is null.")
+
+
 async def test_what_a_peer_can_have_kept_is_bounded(tmp_path: Path) -> None:
     budget = Budget(users=2, rules_per_user=3, name_chars=20)
     async with running_broker(tmp_path, budget=budget) as rig:

@@ -15,7 +15,7 @@ class CreateUserRequestHeader(Header, kw_only=True):
     CODE: ClassVar[int] = RequestCode.AUTH_CREATE_USER
     BODY = UserInfo
 
-    username: str
+    username: str = ""
     """It counts, and not the one in the body."""
 
 
@@ -25,7 +25,7 @@ class UpdateUserRequestHeader(Header, kw_only=True):
     CODE: ClassVar[int] = RequestCode.AUTH_UPDATE_USER
     BODY = UserInfo
 
-    username: str
+    username: str = ""
 
 
 class DeleteUserRequestHeader(Header, kw_only=True):
@@ -33,7 +33,7 @@ class DeleteUserRequestHeader(Header, kw_only=True):
 
     CODE: ClassVar[int] = RequestCode.AUTH_DELETE_USER
 
-    username: str
+    username: str = ""
 
 
 class GetUserRequestHeader(Header, kw_only=True):
@@ -42,7 +42,7 @@ class GetUserRequestHeader(Header, kw_only=True):
     CODE: ClassVar[int] = RequestCode.AUTH_GET_USER
     RESPONSE_BODY = UserInfo
 
-    username: str
+    username: str = ""
 
 
 class ListUsersRequestHeader(Header, kw_only=True):
@@ -78,7 +78,7 @@ class DeleteAclRequestHeader(Header, kw_only=True):
 
     CODE: ClassVar[int] = RequestCode.AUTH_DELETE_ACL
 
-    subject: str
+    subject: str = ""
     policy_type: str | None = None
     """`Custom` if absent."""
     resource: str | None = None
