@@ -1,0 +1,1 @@
+"""Every subcommand of RocketMQ's `mqadmin`, asked of both clusters."""
