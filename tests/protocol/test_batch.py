@@ -136,7 +136,7 @@ def test_one_wrong_length_refuses_the_whole_batch(bad):  # fault 31: all or none
 
 def test_empty_messages_are_refused():  # fault 31: a million of them costs one look
     nothing = bytes.fromhex("00000016" + "00" * 18)
-    with pytest.raises(BatchError, match="body of 0 bytes"):
+    with pytest.raises(BatchError, match="body has 0 bytes"):
         decode_batch(nothing * 190_000)
 
 
