@@ -90,6 +90,12 @@ def _language(path: tuple[str, ...], value: Any) -> Any:
     return "<language>" if path == ("language",) else value
 
 
+def _stream(path: tuple[str, ...], value: Any) -> Any:
+    if path == ("ext",):
+        return {key: each for key, each in value.items() if key != "ReqT"}
+    return value.removesuffix("@STREAM") if isinstance(value, str) else value
+
+
 def _set_order(path: tuple[str, ...], value: Any) -> Any:
     if isinstance(value, list) and path[-1].lower().endswith("set"):
         return sorted(value, key=lambda each: json.dumps(each, sort_keys=True))
@@ -105,6 +111,12 @@ RULES: tuple[Rule, ...] = (
     Rule("made id", "drawn from address, process, class and time of whoever sends", _uniq_key),
     Rule("time", "two clocks, read one after the other", _time),
     Rule("language", "each says in which language it is written", _language),
+    Rule(
+        "stream",
+        "Java's pull clients name their kind in client ids and requests, and so share no connection"
+        " with others; no broker of 5.3.3 reads it (StreamTypeRPCHook)",
+        _stream,
+    ),
     Rule("order of a set", "Java walks a HashSet, and writes it as it comes", _set_order),
     Rule(
         "in turns",

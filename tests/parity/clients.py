@@ -14,12 +14,14 @@ from pocketmq.client import (
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
     ConsumeOrderlyStatus,
+    LitePullConsumer,
     Message,
     MessageExt,
     MessageModel,
     MessageQueue,
     MessageSelector,
     Producer,
+    PullConsumer,
     PushConsumer,
     TransactionProducer,
     TransactionState,
@@ -30,6 +32,7 @@ from support.java import java_command
 
 PATIENCE_S = 120.0
 """For one public action, and for Java's start."""
+POLL_MS = 1_000
 SEND_TIMEOUT_MS = API_TIMEOUT_MS = 60_000
 
 
@@ -37,11 +40,14 @@ class Clients(Protocol):
     """Whoever has producers and consumers, by name."""
 
     async def tell(self, verb: str, name: str, **options: str) -> str:
-        """Do one thing: `ok`, or `failed` and the exception, after a tab.
+        """Do one thing: what came of it, or `failed` and the exception, after a tab.
 
         Verbs and options are those of `Obedient.java`.
         """
         ...
+
+
+Client = Producer | PushConsumer | LitePullConsumer | PullConsumer
 
 
 class OurClients:
@@ -49,7 +55,7 @@ class OurClients:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._running: dict[str, Producer | PushConsumer] = {}
+        self._running: dict[str, Client] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
 
     async def tell(self, verb: str, name: str, **options: str) -> str:
@@ -63,8 +69,16 @@ class OurClients:
                 case "go":
                     for _ in range(int(options.get("times", "1"))):
                         self._turns[name].release()
+                case "puller":
+                    await self._start(name, await _puller(options))
+                case "reader":
+                    await self._start(name, PullConsumer(options["group"], **_shared(options)))
                 case "send":
                     await _send(self._running[name], options)
+                case "assign" | "poll" | "commit":
+                    await _pull(verb, self._running[name], options)
+                case "queues" | "bounds" | "read" | "update" | "progress":
+                    return await _read(verb, self._running[name], options)
                 case "stop":
                     await self._running.pop(name).stop()
                 case _:
@@ -78,7 +92,7 @@ class OurClients:
         for each in list(self._running.values()):
             await each.stop()
 
-    async def _start(self, name: str, client: Producer | PushConsumer) -> None:
+    async def _start(self, name: str, client: Client) -> None:
         self._running[name] = client
         await client.start()
 
@@ -94,6 +108,7 @@ class OurClients:
                 MessageModel.BROADCASTING if "broadcasting" in options else MessageModel.CLUSTERING
             ),
             local_offset_store_dir=self._folder / "offsets",
+            client_rebalance="pop" not in options,
             **_shared(options),
         )
         sql = options.get("sql")
@@ -140,6 +155,7 @@ def _shared(options: dict[str, str]) -> ClientOptions:
         "instance_name": options["instance"], "encoding": "json", "profile": "5.3",
         "api_timeout_ms": API_TIMEOUT_MS,
         "poll_name_server_interval_ms": int(options.get("poll_ms", "30000")),
+        "heartbeat_broker_interval_ms": int(options.get("beat_ms", "30000")),
         "persist_consumer_offset_interval_ms": int(options.get("persist_ms", "5000")),
     }  # fmt: skip
 
@@ -154,7 +170,55 @@ def _producer(options: dict[str, str]) -> Producer:
     return Producer(options["group"], send_timeout_ms=SEND_TIMEOUT_MS, **shared)
 
 
-async def _send(producer: Producer | PushConsumer, options: dict[str, str]) -> None:
+async def _puller(options: dict[str, str]) -> LitePullConsumer:
+    puller = LitePullConsumer(
+        options["group"],
+        consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+        auto_commit="auto" in options,
+        **_shared(options),
+    )
+    if topic := options.get("topic"):
+        await puller.subscribe(topic, options.get("tags", "*"))
+    return puller
+
+
+def _queue(options: dict[str, str]) -> MessageQueue:
+    return MessageQueue(options["topic"], options["broker"], int(options["queue"]))
+
+
+async def _pull(verb: str, puller: Client, options: dict[str, str]) -> None:
+    assert isinstance(puller, LitePullConsumer)
+    match verb:
+        case "assign":
+            await puller.assign([_queue(options)])
+        case "poll":
+            while not await puller.poll(POLL_MS):
+                pass
+        case _:
+            await puller.commit(persist=True)
+
+
+async def _read(verb: str, reader: Client, options: dict[str, str]) -> str:
+    assert isinstance(reader, PullConsumer)
+    if verb == "queues":
+        return f"{len(await reader.queues(options['topic']))} queues"
+    queue = _queue(options)
+    match verb:
+        case "bounds":
+            least, first = await reader.min_offset(queue), await reader.search_offset(queue, 1)
+            return f"{least} {first} {await reader.max_offset(queue)}"
+        case "read":
+            wait = "wait" in options
+            result = await reader.pull(queue, "*", int(options["offset"]), 8, wait=wait)
+            return f"{result.status.name} {len(result.messages)} {result.next_begin_offset}"
+        case "update":
+            reader.update_consume_offset(queue, int(options["offset"]))
+            return "ok"
+        case _:
+            return str(await reader.consume_offset(queue, from_store="stored" in options))
+
+
+async def _send(producer: Client, options: dict[str, str]) -> None:
     assert isinstance(producer, Producer)
     message = Message(
         options["topic"],

@@ -23,8 +23,12 @@ from pocketmq.protocol.stored.record import encode_record
 SUCCESS, BUSY, NO_TOPIC, PULL_OFFSET_MOVED, OFFSET_NOT_FOUND = 0, 2, 17, 21, 22
 NAMESERVER = "nameserver"
 NOTIFY_CONSUMER_IDS_CHANGED = 40
-ANY_BROKER = {"GET_CONSUMER_LIST_BY_GROUP"}
+ANY_BROKER = {"GET_CONSUMER_LIST_BY_GROUP", "QUERY_ASSIGNMENT"}
 """A client draws which of a topic's brokers it asks."""
+RETRY_PREFIX = "%RETRY%"
+POP_TIME, REVIVE_QUEUE = "1700000000000", "3"
+"""What every pop is answered: when it was, and which queue of the revive topic has its check
+point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class World:
         members: client ids in the order of their first heartbeat.
         refusals: for a code, the response codes that its next requests get instead.
         stored: records by (broker, topic, queue).
+        popped: the offset after the last record that was popped, by the same.
     """
 
     addresses: dict[str, str] = field(default_factory=dict)
@@ -56,6 +61,7 @@ class World:
     members: list[str] = field(default_factory=list)
     refusals: dict[str, list[int]] = field(default_factory=dict)
     stored: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
+    popped: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def answer(self, target: str, asked: Answer) -> Reply | None:
         """What a request gets; None: it is held."""
@@ -137,6 +143,43 @@ class World:
 
     _lite_pull_message = _pull_message
 
+    def _query_assignment(self, _target: str, asked: Answer) -> Reply:
+        told = json.loads(asked.body)
+        topic, group = told["topic"], told["consumerGroup"]
+        # As a broker: groups whose mode was not set pop, but for their retry topic; a queue id of
+        # -1 stands for all queues of a broker.
+        mode = "PULL" if topic == RETRY_PREFIX + group else "POP"
+        queues = [
+            {"brokerName": broker, "queueId": queue, "topic": topic}
+            for broker, count in self.topics.get(topic, {}).items()
+            for queue in (range(count) if mode == "PULL" else [-1])
+        ]
+        rows = [{"attachments": {}, "messageQueue": queue, "mode": mode} for queue in queues]
+        return Reply(body=json.dumps({"messageQueueAssignments": rows}).encode())
+
+    def _pop_message(self, target: str, asked: Answer) -> Reply | None:
+        topic, queue = asked.ext["topic"], int(asked.ext["queueId"])
+        queues = range(self.topics[topic][target]) if queue < 0 else [queue]
+        starts, offsets, found = [], [], []
+        for each in queues:
+            key = target, topic, each
+            begin, records = self.popped.get(key, 0), self.stored.get(key, [])
+            if taken := records[begin : begin + int(asked.ext["maxMsgNums"])]:
+                end = self.popped[key] = begin + len(taken)
+                starts.append(f"0 {each} {begin}")
+                offsets.append(f"0 {each} " + ",".join(str(at) for at in range(begin, end)))
+                found += taken
+        ext = {
+            "popTime": POP_TIME, "invisibleTime": asked.ext["invisibleTime"],
+            "reviveQid": REVIVE_QUEUE, "restNum": "0", "startOffsetInfo": ";".join(starts),
+            "msgOffsetInfo": ";".join(offsets),
+        }  # fmt: skip
+        return Reply(SUCCESS, ext, b"".join(found)) if found else None
+
+    def _change_message_invisibletime(self, _target: str, asked: Answer) -> Reply:
+        ext = {"popTime": POP_TIME, "reviveQid": REVIVE_QUEUE}
+        return Reply(ext={**ext, "invisibleTime": asked.ext["invisibleTime"]})
+
     def _queue(self, target: str, asked: Answer) -> list[bytes]:
         return self.stored.get((target, asked.ext["topic"], int(asked.ext["queueId"])), [])
 
@@ -208,11 +251,15 @@ class Peer:
             else:
                 self._write(writer, request, reply)
 
+    def holds(self, broker: str) -> bool:
+        """Whether a request waits at the broker for something to answer it with."""
+        return any(target == broker for _, target, _ in self._held)
+
     def release(self, code: int, remark: str = "", *, next_offset: int | None = None) -> None:
         """Answer all held pulls with a code."""
         held, self._held = self._held, []
         for writer, _, request in held:
-            at = request.ext["queueOffset"] if next_offset is None else str(next_offset)
+            at = request.ext.get("queueOffset", "0") if next_offset is None else str(next_offset)
             if next_offset is not None:
                 self.world.committed[request.ext["topic"], int(request.ext["queueId"])] = (
                     next_offset

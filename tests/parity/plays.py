@@ -37,7 +37,7 @@ class Side:
 
     async def tell(self, verb: str, name: str, **options: str) -> str:
         """As `Clients.tell`, with what all clients of a scenario are told."""
-        if verb in ("producer", "consumer"):
+        if verb in ("producer", "consumer", "puller", "reader"):
             options |= {"nameserver": self.peer.nameserver, "instance": self.instance}
         return await self.clients.tell(verb, f"{self.instance}-{name}", **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from parity.peer import BUSY, PULL_OFFSET_MOVED, Condition, Peer, asked
 from parity.plays import Act, Play, Side, quietly, tells
 
 T, GROUP = "Orders", "billing"
+OTHER = "Returns"
 RETRY = f"%RETRY%{GROUP}"
 TBW102 = "TBW102"
 LEFT = asked("UNREGISTER_CLIENT")
@@ -291,6 +293,109 @@ def _busy_at_first(peer: Peer) -> None:
         peer.world.refusals[code] = [BUSY]
 
 
+_ACKED = asked("ACK_MESSAGE")
+
+
+async def pops(play: Play) -> None:
+    """A consumer whose broker shares out: it pops, acks, and makes a refused message invisible."""
+    start = tells("consumer", "c", group=GROUP, topic=T, pop="yes", fail="1")
+    await play.phase("start", start, asked("POP_MESSAGE"))
+    await play.phase("a message", _puts(0), asked("POP_MESSAGE"), counts=["POP_MESSAGE"])
+    await play.phase("refused", tells("go", "c"), asked("CHANGE_MESSAGE_INVISIBLETIME"))
+    await play.phase("another message", _puts(1), counts=["POP_MESSAGE"])
+    await play.phase("consumed", tells("go", "c"), _ACKED)
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+async def pops_on(play: Play) -> None:
+    """What a consumer that pops does when its group changes and when its broker is busy."""
+    await play.phase(
+        "start", tells("consumer", "c", group=GROUP, topic=T, pop="yes"), asked("POP_MESSAGE")
+    )
+    changed = quietly(lambda side: side.peer.notify(A, GROUP))
+    share = "QUERY_ASSIGNMENT"
+    await play.phase("the group changed", changed, asked(share), counts=[share])
+    busy = quietly(lambda side: side.peer.release(BUSY, "[scripted] busy"))
+    await play.phase("busy", busy, asked("POP_MESSAGE"), counts=["POP_MESSAGE"])
+    await play.phase("a message", _puts(0), asked("POP_MESSAGE"), counts=["POP_MESSAGE"])
+    await play.phase("consumed", tells("go", "c"), _ACKED)
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+def _of(queue: int, **options: str) -> dict[str, str]:
+    return {"topic": T, "broker": A, "queue": str(queue), **options}
+
+
+async def polls(play: Play) -> None:
+    """A lite pull consumer gets a share of queues: it polls, commits and stops.
+
+    It does not seek: Java's then interrupts the thread that pulls, which closes the connection.
+    """
+    pulled = [asked("LITE_PULL_MESSAGE", topic=T, queueId=str(queue)) for queue in (0, 1)]
+    await play.phase("start", tells("puller", "l", group=GROUP, topic=T), *pulled)
+    await play.phase("a message", _puts(1), pulled[1])
+    await play.phase("poll", tells("poll", "l"))
+    await play.phase("commit", tells("commit", "l"), _committed(1, 1))
+    await play.phase("stop", tells("stop", "l"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+
+
+async def polls_assigned(play: Play) -> None:
+    """A lite pull consumer that says itself which queues it wants."""
+    pulled = [asked("LITE_PULL_MESSAGE", topic=T, queueId=str(queue)) for queue in (0, 1)]
+    # Another one opens the connection that both use: on a new one, which thread is first to ask
+    # decides whether the heartbeat or the offset comes first.
+    other = asked("LITE_PULL_MESSAGE", topic=OTHER)
+    rare = {"poll_ms": "600000", "beat_ms": "600000"}  # no timer is due while this is played
+    another = tells("puller", "k", group="auditors", topic=OTHER, **rare)
+    await play.phase("start another", another, other)
+    await play.phase("start", tells("puller", "l", group=GROUP, **rare))
+    assigned = asked("LITE_PULL_MESSAGE", consumerGroup=GROUP, queueId="0")
+    await play.phase("assign", tells("assign", "l", **_of(0)), assigned)
+    await play.phase("a message", _puts(0), pulled[0])
+    await play.phase("poll", tells("poll", "l"))
+    await play.phase("assign another", tells("assign", "l", **_of(1)), pulled[1])
+    await play.phase("a message there", _puts(1), pulled[1])
+    await play.phase("poll there", tells("poll", "l"))
+    await play.phase("commit", tells("commit", "l"), _committed(1, 1))
+    await play.phase("stop", tells("stop", "l"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+    await play.phase("stop the other", tells("stop", "k"), LEFT)
+
+
+async def reads(play: Play) -> None:
+    """A pull consumer reads queues by hand, and keeps its progress."""
+    await play.phase("start", tells("reader", "r", group=GROUP))
+
+    async def looks(side: Side) -> str:  # in one phase: clients introduce themselves in between
+        queues = await side.tell("queues", "r", topic=T)
+        return f"{queues}: {await side.tell('bounds', 'r', **_of(0))}"
+
+    await play.phase("queues and bounds", looks, asked("GET_MAX_OFFSET"))
+    await play.phase("two messages", quietly(_two))
+    pulled = asked("PULL_MESSAGE")
+    await play.phase("read", tells("read", "r", **_of(0, offset="0")), pulled)
+    await play.phase("read the last", tells("read", "r", **_of(0, offset="1")), pulled)
+
+    async def waits(side: Side) -> str:  # answered by a message that comes while it waits
+        reading = asyncio.ensure_future(side.tell("read", "r", **_of(1, offset="0", wait="yes")))
+        while not side.peer.holds(A):
+            side.peer.changed.clear()
+            await side.peer.changed.wait()
+        side.peer.put(A, T, 1, b"one")
+        return await reading
+
+    await play.phase("read and wait", waits, pulled)
+    stored = _of(0, stored="yes")
+    await play.phase("no progress yet", tells("progress", "r", **stored))
+    await play.phase("progress", tells("update", "r", **_of(0, offset="2")))
+    await play.phase("as it is in memory", tells("progress", "r", **_of(0)))
+    await play.phase("stop", tells("stop", "r"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+
+
+def _two(side: Side) -> None:
+    side.peer.put(A, T, 0, b"one")
+    side.peer.put(A, T, 0, b"two")
+
+
 def _default_topic(peer: Peer) -> None:
     peer.world.topics[TBW102] = {A: 8}
 
@@ -298,6 +403,11 @@ def _default_topic(peer: Peer) -> None:
 def _with_retry_topic(peer: Peer) -> None:
     _topic(peer, 2)
     peer.world.topics[RETRY] = {A: 1}
+
+
+def _two_topics(peer: Peer) -> None:
+    _topic(peer, 2)
+    peer.world.topics[OTHER] = {A: 1}
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -322,4 +432,9 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "busy pulls": Scenario(busy_pulls, sample=True),
     "busy start": Scenario(busy_start, prepare=_busy_at_first),
+    "pops": Scenario(pops, sample=True),
+    "pops on": Scenario(pops_on),
+    "polls": Scenario(polls, sample=True),
+    "polls assigned": Scenario(polls_assigned, prepare=_two_topics),
+    "reads": Scenario(reads),
 }

@@ -68,6 +68,7 @@ class ClientApi:
         name_servers: The name servers to ask for routes.
         timeout_s: Default for every request.
         on_new_channel: Called with the address after a connection was made.
+        usual_boundary: Which offset a search by time names when its caller does not say (S-41).
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class ClientApi:
         *,
         timeout_s: float = 3.0,
         on_new_channel: Callable[[str], None] | None = None,
+        usual_boundary: str | None = "LOWER",
     ) -> None:
         self.remoting = remoting
         self.name_servers = name_servers
         self.timeout_s = timeout_s
         self._clock = clock
         self._on_new_channel = on_new_channel
+        self._usual_boundary = usual_boundary
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -314,12 +317,19 @@ class ClientApi:
     async def search_offset(
         self, address: str, queue: MessageQueue, time_ms: int, *, boundary: str | None = None
     ) -> int:
-        """The first offset stored at or after a moment: SEARCH_OFFSET_BY_TIMESTAMP (29)."""
+        """The first offset stored at or after a moment: SEARCH_OFFSET_BY_TIMESTAMP (29).
+
+        Args:
+            address: Of the queue's broker.
+            queue: The queue.
+            time_ms: The moment, in epoch ms.
+            boundary: `UPPER` for the last one stored at or before it; `LOWER` otherwise.
+        """
         header = SearchOffsetRequestHeader(
             topic=queue.topic,
             queue_id=queue.queue_id,
             timestamp=time_ms,
-            boundary_type=boundary,
+            boundary_type=boundary or self._usual_boundary,
             bname=queue.broker_name,
         )
         return (await self.call(address, header)).header(OffsetResponseHeader).offset

@@ -54,7 +54,7 @@ class ConsumerMember(Protocol):
     @property
     def consume_from_where(self) -> ConsumeFromWhere: ...
     @property
-    def subscriptions(self) -> Sequence[SubscriptionData]: ...
+    def announced(self) -> Sequence[SubscriptionData]: ...
 
 
 def heartbeat_data(
@@ -68,7 +68,7 @@ def heartbeat_data(
             consume_type=consumer.consume_type.value,
             message_model=consumer.message_model.value,
             consume_from_where=consumer.consume_from_where.value,
-            subscription_data_set=list(consumer.subscriptions),
+            subscription_data_set=list(consumer.announced),
         )
         for consumer in consumers
     ]

@@ -142,6 +142,7 @@ class ClientInstance:
                 if config.profile.client.heartbeat_on_new_channel
                 else None
             ),
+            usual_boundary="LOWER" if config.profile.client.search_names_boundary else None,
         )
         self.tasks = TaskOwner(f"client {self.client_id}")
         self.lookups = RouteLookups(

@@ -35,7 +35,8 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.subscription import SubscriptionData
-from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.scalars import INT32_MAX, PullSysFlag
+from pocketmq.runtime.profile import Profile
 
 FLOW_CONTROL_DELAY_MS: Final = 50
 SUSPENDED_DELAY_MS: Final = 1_000
@@ -205,6 +206,11 @@ def pull_header(
         max_msg_bytes=max_msg_bytes,
         bname=request.queue.broker_name,
     )
+
+
+def all_bytes(profile: Profile) -> int | None:
+    """How many bytes a pull by hand says that it wants: no limit, or in 4.9 nothing (E-22)."""
+    return INT32_MAX if profile.client.pull_names_max_bytes else None
 
 
 class PullStatus(Enum):

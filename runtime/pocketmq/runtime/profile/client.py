@@ -46,6 +46,9 @@ class ClientProfile:
     """Lite pull consumers send LITE_PULL_MESSAGE (361), not PULL_MESSAGE (11) (L-3)."""
     pull_names_max_bytes: bool
     """Pull requests also say how many bytes are wanted (5.1, E-22)."""
+    search_names_boundary: bool
+    """A search by time says LOWER (the first offset at or after it) where nothing else is wanted
+    (5.1.4, S-41)."""
     fault_latency_max_ms: tuple[int, ...]
     """Latency classes, each from this value on (P-34)."""
     fault_not_available_ms: tuple[int, ...]
@@ -90,6 +93,7 @@ CLIENT_4_9 = ClientProfile(
     transactions_refuse_delays=False,
     lite_pull_code=False,
     pull_names_max_bytes=False,
+    search_names_boundary=False,
     fault_latency_max_ms=(50, 100, 550, 1_000, 2_000, 3_000, 15_000),
     fault_not_available_ms=(0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
     fault_isolation_latency_ms=30_000,
@@ -117,6 +121,7 @@ CLIENT_5_3 = ClientProfile(
     transactions_refuse_delays=False,
     lite_pull_code=True,
     pull_names_max_bytes=True,
+    search_names_boundary=True,
     fault_latency_max_ms=(50, 100, 550, 1_800, 3_000, 5_000, 15_000),
     fault_not_available_ms=(0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
     fault_isolation_latency_ms=10_000,

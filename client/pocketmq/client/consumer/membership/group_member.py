@@ -89,6 +89,11 @@ class GroupMember(GroupClient):
         return list(self._subscriptions)
 
     @property
+    def announced(self) -> Sequence[SubscriptionData]:
+        """What heartbeats say of `subscriptions`."""
+        return self._subscriptions.announced
+
+    @property
     def is_running(self) -> bool:
         """From the start to the stop."""
         return self._state.running

@@ -17,6 +17,7 @@ class Subscriptions:
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
         self._by_topic: dict[str, SubscriptionData] = {}
+        self._quiet: set[str] = set()
         self.by_topic: Mapping[str, SubscriptionData] = self._by_topic
         """Topic -> what is wanted of it."""
         self._time_ms = time_ms
@@ -25,8 +26,13 @@ class Subscriptions:
         return iter(list(self._by_topic.values()))
 
     @property
+    def announced(self) -> list[SubscriptionData]:
+        """What heartbeats say: all but what was set by `set_quietly`."""
+        return [each for topic, each in self._by_topic.items() if topic not in self._quiet]
+
+    @property
     def topics(self) -> list[str]:
-        """What is consumed."""
+        """What is consumed, or followed by `set_quietly`."""
         return list(self._by_topic)
 
     def set(self, topic: str, expression: str, *, expression_type: str = TAG) -> None:
@@ -35,6 +41,7 @@ class Subscriptions:
         Raises:
             SubscriptionError: the expression names nothing.
         """
+        self._quiet.discard(topic)
         self._by_topic[topic] = SubscriptionData.parse(
             topic, expression, self._time_ms(), expression_type=expression_type, needs_tag=True
         )
@@ -43,8 +50,19 @@ class Subscriptions:
         """Subscribe unless the topic is subscribed already."""
         self._by_topic.setdefault(subscription.topic, subscription)
 
+    def set_quietly(self, subscription: SubscriptionData) -> None:
+        """As `set_default`, for a topic that brokers are not to take for one of the group's.
+
+        Its routes are kept, and pulls carry the subscription themselves (L-2, L-3). In a heartbeat
+        it would replace what other members of the group want of the topic (C-27).
+        """
+        if subscription.topic not in self._by_topic:
+            self._quiet.add(subscription.topic)
+            self._by_topic[subscription.topic] = subscription
+
     def remove(self, topic: str) -> None:
         """Unsubscribe; harmless when the topic is not subscribed."""
+        self._quiet.discard(topic)
         self._by_topic.pop(topic, None)
 
     def renew(self, topic: str) -> None:

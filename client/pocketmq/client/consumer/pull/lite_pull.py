@@ -110,7 +110,7 @@ class LitePullConsumer(PullMember):
         self._enter_mode("assign")
         self._wanted = list(dict.fromkeys(queues))
         for queue in self._wanted:
-            self._subscriptions.set_default(
+            self._subscriptions.set_quietly(
                 SubscriptionData.parse(
                     queue.topic, expression, self.config.clock.time_ms(), needs_tag=True
                 )
@@ -126,7 +126,7 @@ class LitePullConsumer(PullMember):
     def on_queues_changed(self, topic: str, listener: QueuesListener) -> None:
         """Tell `listener(topic, queues)` when the topic's queues change; looked at every 30 s."""
         self._made.watch.listen(topic, listener)
-        self._subscriptions.set_default(SubscriptionData.parse(topic, None, 0))
+        self._subscriptions.set_quietly(SubscriptionData.parse(topic, None, 0))
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -218,7 +218,9 @@ class LitePullConsumer(PullMember):
         # In assign mode the application decides who gets which queue (L-2).
         if self._mode != "subscribe" or self._parts is None:
             return True
-        return await self._parts.rebalancer.run(self._subscriptions.topics)
+        # Not topics that are only watched: nobody subscribed them.
+        topics = [each.topic for each in self._subscriptions.announced]
+        return await self._parts.rebalancer.run(topics)
 
     # -- inside ---------------------------------------------------------------------------------
 

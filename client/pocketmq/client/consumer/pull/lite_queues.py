@@ -19,6 +19,7 @@ from pocketmq.client.pulling.pull_plan import (
     PullRequest,
     PullStatus,
     Step,
+    all_bytes,
     before_pull,
 )
 from pocketmq.client.rebalance.claims import Claim
@@ -223,9 +224,11 @@ class LiteQueues:
             max_msg_nums=self._settings.pull_batch_size,
             sys_flag=PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL,
             suspend_timeout_millis=BROKER_SUSPEND_MS,
+            max_msg_bytes=all_bytes(self._instance.profile),
             sub_version=0 if subscription.expression_type == TAG else subscription.sub_version,
             subscription=subscription.sub_string,
             expression_type=subscription.expression_type,
+            bname=request.queue.broker_name,
         )
 
     async def find_start(self, request: PullRequest) -> bool:

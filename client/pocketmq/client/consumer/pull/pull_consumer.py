@@ -21,14 +21,14 @@ from pocketmq.client.consumer.membership.membership import Membership
 from pocketmq.client.consumer.progress.offset_table import ReadOffsetType
 from pocketmq.client.consumer.pull.pull_member import BROKER_SUSPEND_MS, PullMember
 from pocketmq.client.instance import ClientInstance
-from pocketmq.client.pulling.pull_plan import STATUS_BY_CODE, PullStatus
+from pocketmq.client.pulling.pull_plan import STATUS_BY_CODE, PullStatus, all_bytes
 from pocketmq.client.pulling.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.messages.message import MessageExt, MessageQueue
-from pocketmq.protocol.messages.subscription import TAG, SubscriptionData
+from pocketmq.protocol.messages.subscription import SUB_ALL, TAG, SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.stored.record import decode_records
 
@@ -110,7 +110,11 @@ class PullConsumer(PullMember):
         """
         instance = self._started()
         subscription = MessageSelector.of(expression, TAG).subscription(queue.topic, 0)
-        self._subscriptions.set_default(subscription)
+        # The group's heartbeat says that it wants all, as RocketMQ's does; this pull carries what
+        # it wants itself.
+        self._subscriptions.set_default(
+            SubscriptionData.parse(queue.topic, SUB_ALL, self.config.clock.time_ms())
+        )
         header = PullMessageRequestHeader(
             consumer_group=self._group,
             topic=queue.topic,
@@ -118,7 +122,8 @@ class PullConsumer(PullMember):
             queue_offset=offset,
             max_msg_nums=max_count,
             sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if wait else 0),
-            suspend_timeout_millis=BROKER_SUSPEND_MS if wait else 0,
+            suspend_timeout_millis=BROKER_SUSPEND_MS,  # counts only with the flag
+            max_msg_bytes=all_bytes(instance.profile),
             subscription=subscription.sub_string,
             expression_type=subscription.expression_type,
             bname=queue.broker_name,

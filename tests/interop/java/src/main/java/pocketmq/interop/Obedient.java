@@ -16,8 +16,11 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
+import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -34,12 +37,16 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * Does with RocketMQ's clients what it is told over a connection to PORT: lines of an id, a verb, a
- * client's name and {@code key=value}, separated by tabs. Each is answered by its id and {@code ok}
- * or {@code failed}, and the exception. A listener has a turn for each {@code go}.
+ * client's name and {@code key=value}, separated by tabs. Each is answered by its id and what came of
+ * it: {@code ok}, what was read, or {@code failed} and the exception. A listener has a turn for each
+ * {@code go}.
  */
 public final class Obedient {
+    private static final long POLL_MS = 1_000;
     private final Map<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
     private final Map<String, DefaultMQPushConsumer> consumers = new ConcurrentHashMap<>();
+    private final Map<String, DefaultLitePullConsumer> pullers = new ConcurrentHashMap<>();
+    private final Map<String, DefaultMQPullConsumer> readers = new ConcurrentHashMap<>();
     private final Map<String, Semaphore> turns = new ConcurrentHashMap<>();
 
     public static void main(String[] args) throws Exception {
@@ -67,15 +74,20 @@ public final class Obedient {
             options.put(pair[0], pair[1]);
         }
         try {
-            obey(words[1], words[2], options);
-            return "ok";
+            return obey(words[1], words[2], options);
         } catch (Exception e) {
             return "failed\t" + e.toString().replaceAll("\\s+", " ");
         }
     }
 
-    private void obey(String verb, String name, Map<String, String> options) throws Exception {
+    private String obey(String verb, String name, Map<String, String> options) throws Exception {
         switch (verb) {
+            case "queues", "bounds", "read", "update", "progress" -> {
+                return read(verb, readers.get(name), options);
+            }
+            case "puller" -> puller(name, options);
+            case "reader" -> reader(name, options);
+            case "assign", "poll", "commit" -> pull(verb, pullers.get(name), options);
             case "producer" -> produce(name, options);
             case "consumer" -> consume(name, options);
             case "go" -> turns.get(name).release(number(options, "times", 1));
@@ -83,9 +95,18 @@ public final class Obedient {
             case "stop" -> stop(name);
             default -> throw new IllegalArgumentException(verb);
         }
+        return "ok";
     }
 
     private void stop(String name) {
+        DefaultLitePullConsumer puller = pullers.remove(name);
+        if (puller != null) {
+            puller.shutdown();
+        }
+        DefaultMQPullConsumer reader = readers.remove(name);
+        if (reader != null) {
+            reader.shutdown();
+        }
         DefaultMQProducer producer = producers.remove(name);
         if (producer != null) {
             producer.shutdown();
@@ -102,6 +123,7 @@ public final class Obedient {
         client.setInstanceName(options.get("instance"));
         client.setMqClientApiTimeout(60_000);
         client.setPollNameServerInterval(number(options, "poll_ms", 30_000));
+        client.setHeartbeatBrokerInterval(number(options, "beat_ms", 30_000));
         client.setPersistConsumerOffsetInterval(number(options, "persist_ms", 5_000));
     }
 
@@ -159,12 +181,81 @@ public final class Obedient {
         }
     }
 
+    private void puller(String name, Map<String, String> options) throws Exception {
+        DefaultLitePullConsumer puller = new DefaultLitePullConsumer(options.get("group"));
+        configure(puller, options);
+        puller.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        puller.setAutoCommit(options.containsKey("auto"));
+        if (options.containsKey("topic")) {
+            puller.subscribe(options.get("topic"), options.getOrDefault("tags", "*"));
+        }
+        pullers.put(name, puller);
+        puller.start();
+    }
+
+    private static MessageQueue queue(Map<String, String> options) {
+        return new MessageQueue(
+            options.get("topic"), options.get("broker"), number(options, "queue", 0));
+    }
+
+    private static void pull(
+            String verb, DefaultLitePullConsumer puller, Map<String, String> options)
+            throws Exception {
+        switch (verb) {
+            case "assign" -> puller.assign(List.of(queue(options)));
+            case "poll" -> {
+                while (puller.poll(POLL_MS).isEmpty()) {
+                    continue;
+                }
+            }
+            default -> puller.commit();
+        }
+    }
+
+    private void reader(String name, Map<String, String> options) throws Exception {
+        DefaultMQPullConsumer reader = new DefaultMQPullConsumer(options.get("group"));
+        configure(reader, options);
+        readers.put(name, reader);
+        reader.start();
+    }
+
+    private static String read(
+            String verb, DefaultMQPullConsumer reader, Map<String, String> options)
+            throws Exception {
+        if (verb.equals("queues")) {
+            return reader.fetchSubscribeMessageQueues(options.get("topic")).size() + " queues";
+        }
+        MessageQueue queue = queue(options);
+        switch (verb) {
+            case "bounds" -> {
+                return reader.minOffset(queue) + " " + reader.searchOffset(queue, 1) + " "
+                    + reader.maxOffset(queue);
+            }
+            case "read" -> {
+                int offset = number(options, "offset", 0);
+                PullResult result = options.containsKey("wait")
+                    ? reader.pullBlockIfNotFound(queue, "*", offset, 8)
+                    : reader.pull(queue, "*", offset, 8);
+                int count = result.getMsgFoundList() == null ? 0 : result.getMsgFoundList().size();
+                return result.getPullStatus() + " " + count + " " + result.getNextBeginOffset();
+            }
+            case "update" -> {
+                reader.updateConsumeOffset(queue, number(options, "offset", 0));
+                return "ok";
+            }
+            default -> {
+                return "" + reader.fetchConsumeOffset(queue, options.containsKey("stored"));
+            }
+        }
+    }
+
     private void consume(String name, Map<String, String> options) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(options.get("group"));
         configure(consumer, options);
         if (options.getOrDefault("from", "last").equals("first")) {
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         }
+        consumer.setClientRebalance(!options.containsKey("pop"));
         if (options.containsKey("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
