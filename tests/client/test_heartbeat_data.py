@@ -23,7 +23,7 @@ class Member:
     consume_type: ConsumeType = ConsumeType.ACTIVELY
     message_model: MessageModel = MessageModel.BROADCASTING
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.TIMESTAMP
-    subscriptions: tuple[SubscriptionData, ...] = (SubscriptionData.parse("T", "a", 1),)
+    announced: tuple[SubscriptionData, ...] = (SubscriptionData.parse("T", "a", 1),)
 
 
 TOLD = ConsumerData(

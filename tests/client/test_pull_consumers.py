@@ -215,7 +215,28 @@ async def test_assigned_queues_are_pulled_without_asking_who_else_is_there() -> 
             await consumer.assign(Q[1:2])
             assert consumer.assignment == Q[1:2]
             assert [m.body for m in await consumer.poll()] == [b"1"]
+            # In a heartbeat `*` would replace what members that subscribe want of the topic.
+            [data] = broker.clients[consumer.client_id].consumer_data_set
+            assert data.subscription_data_set == []
         assert broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) == 0
+
+
+async def test_pulls_by_hand_name_their_broker_and_no_limit_of_bytes() -> None:  # L-3, E-22
+    async with client_rig() as rig:
+        held = rig.brokers[0].held
+        consumer = lite(rig)
+        await consumer.assign(Q[:1])
+        async with consumer, PullConsumer("g", **rig.options) as reader:
+            reading = asyncio.ensure_future(reader.pull(Q[1], "A", 0, wait=True))
+            await eventually(lambda: len(held) == 2, "both are held")
+            for header in (each.header for each in held):
+                assert (header.bname, header.max_msg_bytes) == ("a", 2**31 - 1)
+            # Brokers take the group for one that wants all: the pull says itself what it wants.
+            await rig.advance(30)
+            datas = rig.brokers[0].clients[reader.client_id].consumer_data_set
+            [told] = [each for each in datas if each.group_name == "g"]
+            assert [each.sub_string for each in told.subscription_data_set] == ["*"]
+            reading.cancel()
 
 
 async def test_seek_forgets_what_was_pulled_ahead() -> None:  # L-6
@@ -313,6 +334,16 @@ async def test_listeners_hear_of_other_queues() -> None:  # L-1f
             rig.nameserver.add_topic("T", rig.brokers, queues=6)
             await rig.advance(61)
             assert heard == [("T", 6)]
+
+
+async def test_a_topic_that_is_only_listened_to_is_not_consumed() -> None:  # L-1f
+    async with client_rig() as rig:
+        rig.nameserver.add_topic("other", rig.brokers, queues=2)
+        async with lite(rig) as consumer:
+            await consumer.subscribe("T")
+            consumer.on_queues_changed("other", lambda *_: None)
+            await rig.advance(21)
+            assert {queue.topic for queue in consumer.assignment} == {"T"}
 
 
 async def test_polling_when_not_started_says_so() -> None:

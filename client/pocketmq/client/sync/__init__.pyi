@@ -335,6 +335,9 @@ class LitePullConsumer:
         loop_thread: LoopThread | None = None,
         **options: Unpack[LitePullOptions],
     ) -> None: ...
+    @property
+    def announced(self) -> Sequence[SubscriptionData]:
+        """What heartbeats say of `subscriptions`."""
     def assign(self, queues: Iterable[MessageQueue], expression: str = ...) -> None:
         """Pull exactly these queues, in place of those assigned before (L-2)."""
     @property
@@ -500,6 +503,9 @@ class PullConsumer:
         self, group: str, *, loop_thread: LoopThread | None = None, **options: Unpack[ClientOptions]
     ) -> None: ...
     @property
+    def announced(self) -> Sequence[SubscriptionData]:
+        """What heartbeats say of `subscriptions`."""
+    @property
     def client_id(self) -> str:
         """`ip@instance[@unit]`; known once started (P-1)."""
     @property
@@ -574,6 +580,9 @@ class PushConsumer:
     ) -> None: ...
     def __iter__(self) -> MessageIterator:
         """Messages one by one; each is done when the next one is asked for."""
+    @property
+    def announced(self) -> Sequence[SubscriptionData]:
+        """What heartbeats say of `subscriptions`."""
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues that are ours now, sorted; `%RETRY%group`'s included."""
@@ -655,6 +664,9 @@ class SimpleConsumer:
     ) -> None: ...
     def ack(self, *messages: MessageExt) -> None:
         """Acknowledge messages; they are not delivered again."""
+    @property
+    def announced(self) -> Sequence[SubscriptionData]:
+        """What heartbeats say of `subscriptions`."""
     def change_invisible(
         self, message: MessageExt, invisible_s: float, *, suspend: bool = False
     ) -> None:
