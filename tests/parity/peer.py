@@ -19,6 +19,7 @@ from parity.catalogue import catalogue
 from parity.wire import Answer, decode, frame_of
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.stored.record import encode_record
+from pocketmq.runtime.clock import SystemClock
 
 SUCCESS, BUSY, NO_TOPIC, PULL_OFFSET_MOVED, OFFSET_NOT_FOUND = 0, 2, 17, 21, 22
 NAMESERVER = "nameserver"
@@ -26,9 +27,8 @@ NOTIFY_CONSUMER_IDS_CHANGED = 40
 ANY_BROKER = {"GET_CONSUMER_LIST_BY_GROUP", "QUERY_ASSIGNMENT"}
 """A client draws which of a topic's brokers it asks."""
 RETRY_PREFIX = "%RETRY%"
-POP_TIME, REVIVE_QUEUE = "1700000000000", "3"
-"""What every pop is answered: when it was, and which queue of the revive topic has its check
-point."""
+REVIVE_QUEUE = "3"
+"""What every pop is answered: which queue of the revive topic has its check point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,14 @@ class World:
                 offsets.append(f"0 {each} " + ",".join(str(at) for at in range(begin, end)))
                 found += taken
         ext = {
-            "popTime": POP_TIME, "invisibleTime": asked.ext["invisibleTime"],
+            "popTime": str(SystemClock().time_ms()), "invisibleTime": asked.ext["invisibleTime"],
             "reviveQid": REVIVE_QUEUE, "restNum": "0", "startOffsetInfo": ";".join(starts),
             "msgOffsetInfo": ";".join(offsets),
         }  # fmt: skip
         return Reply(SUCCESS, ext, b"".join(found)) if found else None
 
     def _change_message_invisibletime(self, _target: str, asked: Answer) -> Reply:
-        ext = {"popTime": POP_TIME, "reviveQid": REVIVE_QUEUE}
+        ext = {"popTime": str(SystemClock().time_ms()), "reviveQid": REVIVE_QUEUE}
         return Reply(ext={**ext, "invisibleTime": asked.ext["invisibleTime"]})
 
     def _queue(self, target: str, asked: Answer) -> list[bytes]:

@@ -225,6 +225,7 @@ class PopAcks:
             queue_id=handle.queue_id,
             extra_info=str(handle),
             offset=handle.queue_offset,
+            bname=handle.broker_name,
         )
         await self._instance.api.call(address, header)
 

@@ -131,6 +131,7 @@ class PopClient:
             offset=handle.queue_offset,
             invisible_time=invisible_ms,
             suspend=suspend or None,
+            bname=handle.broker_name,
         )
         address = await self._address(handle.broker_name, message.topic)
         response = await self._instance.api.call(address, header)
