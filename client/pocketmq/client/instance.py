@@ -56,6 +56,7 @@ from pocketmq.protocol.errors import (
     ClientError,
     RemotingError,
 )
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.logs import configure_if_unset
@@ -81,6 +82,11 @@ class ProducerUser(CommandedProducer, Protocol):
 
 class ConsumerUser(ConsumerMember, CommandedConsumer, Protocol):
     """A consumer, as its instance sees it."""
+
+    @property
+    def subscriptions(self) -> Sequence[SubscriptionData]:
+        """What it reads: the routes of these topics are kept."""
+        ...
 
     async def rebalance(self) -> bool:
         """Rebalance; whether the assignment is complete."""
