@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat.ledger import OK
+from parity.brokers import DEFAULT_RELEASE
+from parity.mqadmin.runs import SUBCOMMANDS
+from parity.mqadmin.suite import whole
 from pocketmq.client import Admin
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.cluster import running
@@ -63,10 +66,12 @@ class Told:
     Attributes:
         rows: Row -> `ok`, `absent`, or `failed` and why.
         story: The ends of what it and the brokers printed.
+        explained: Row that may fail -> why, from a ledger of the suite's own.
     """
 
     rows: dict[str, str]
     story: str = ""
+    explained: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ class Suite:
         topics: Made before it starts, 4 queues each.
         run: Runs one version against nameservers (`host:port`) with an empty folder.
         accounts: Whether the brokers have `ACCOUNTS`, in profile 4.9.
+        starts_all: It starts its own clusters, RocketMQ's too, and is told of no nameserver.
     """
 
     name: str
@@ -92,6 +98,7 @@ class Suite:
     topics: tuple[str, ...]
     run: Callable[[str, str, Path], Told]
     accounts: bool = False
+    starts_all: bool = False
 
     def missing(self) -> str | None:
         """Why it cannot run here."""
@@ -113,6 +120,8 @@ async def told_by(suite: Suite, version: str, folder: Path, *, brokers: str = OU
     Raises:
         JavaError: it cannot be built, or does not end.
     """
+    if suite.starts_all:
+        return await asyncio.to_thread(suite.run, version, "", folder)
     home, data = (_made(folder / name) for name in ("home", "cluster"))
     started = _with_accounts(data) if suite.accounts else _cluster(data, brokers)
     async with started as (nameservers, story):
@@ -207,6 +216,19 @@ def _java(version: str, nameservers: str, _home: Path) -> Told:
     return _of(run_rows(version, nameservers))
 
 
+def _mqadmin(version: str, _nameservers: str, folder: Path) -> Told:
+    assert version == DEFAULT_RELEASE, f"only mqadmin {DEFAULT_RELEASE} runs beside its broker"
+    report = asyncio.run(whole(folder))
+    rows = {name: OK if name in report.passed else "failed" for name in report.commands}
+    for line in report.unexplained:
+        rows[line.split(" ", 1)[0]] = f"failed: {line}"
+    if report.stale:
+        rows["ledger"] = f"failed: these do not differ any more: {', '.join(report.stale)}"
+    ordered = {name: rows[name] for name in (*SUBCOMMANDS, *rows) if name in rows}
+    story = (folder / "outputs").read_text(encoding="utf-8")
+    return Told(ordered, story, report.explained)
+
+
 JAVA = ("java", "javac", "mvn")
 DESK_ROWS = (
     "send", "async", "one-way", "tags", "sql", "delay", "orderly", "transaction", "batch",
@@ -261,6 +283,16 @@ SUITES = (
         ROWS,
         (),
         _java,
+    ),
+    Suite(
+        "mqadmin",
+        "RocketMQ's `mqadmin`, beside RocketMQ's own broker",
+        (DEFAULT_RELEASE,),
+        JAVA,
+        SUBCOMMANDS,
+        (),
+        _mqadmin,
+        starts_all=True,
     ),
 )  # fmt: skip
 

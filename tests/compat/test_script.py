@@ -99,6 +99,19 @@ def test_a_program_that_stops_half_way_fails_the_rows_that_it_did_not_reach(
     assert "    send failed: the program ended without a word of it\n" in capsys.readouterr().out
 
 
+def test_a_suite_with_a_ledger_of_its_own_brings_the_reasons(
+    script: Any, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--only", "mqadmin", "--results", str(results)]
+    rows = {**dict.fromkeys(suite_named("mqadmin").rows, "ok"), "statsAll": "failed"}
+    assert script.main(words, lambda *_: Told(rows, explained={"statsAll": WHY})) == 0
+    assert ledger.read(results)["mqadmin"]["5.3.3"].failed == {"statsAll": WHY}
+    assert "mqadmin 5.3.3: as expected: 88 rows pass, 1 known to fail" in capsys.readouterr().out
+    rows["topicList"] = "failed: it differs"
+    assert script.main(words, lambda *_: Told(rows, explained={"statsAll": WHY})) == 1
+    assert "    topicList failed: it differs\n" in capsys.readouterr().out
+
+
 def test_a_suite_that_breaks_does_not_stop_the_next(
     script: Any, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,14 +98,16 @@ MEASURED: tuple[Measured, ...] = (
     ),
     Measured(
         "what is free changes, and PocketMQ leaves out what the file system reserves for root",
-        re.compile("brokerStatus commitLogDirCapacity"),
+        re.compile("brokerStatus commitLogDirCapacity|clusterList #SPACE"),
     ),
     Measured(
         "times and rates of the machine, and counts that RocketMQ samples every ten seconds and "
         "forgets after a minute",
         re.compile(
             r"(?:clusterRT|checkMsgSendRT) (?:#RT|Avg RT|text)"
-            r"|statsAll #(?:InTPS|OutTPS|InMsg24Hour|OutMsg24Hour)|clusterList #\w+TPS\(LOAD\)"
+            r"|statsAll #(?:InTPS|OutTPS|InMsg24Hour|OutMsg24Hour)"
+            r"|clusterList #(?:\w+TPS\(LOAD\)|Hour)"
+            r"|consumerProgress (?:Consume TPS|#TPS)|consumerStatus #.*(?:RT|TPS)"
             r"|exportMetrics (?:.*\.tps\.\w+|totalData\.totalTps\.\w+)"
             r"|brokerStatus (?:\w+Tps|putLatency\d+|\w+EntireTimeMax|\w+DistributeTime\w*|runtime"
             r"|\w+HeadWaitTimeMills|pageCacheLockTimeMills|\w*[dD]iskRatio.*)"

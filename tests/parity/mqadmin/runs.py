@@ -53,6 +53,8 @@ def _readers(*lines: str, in_ci: bool = False) -> list[Run]:
     return [Run(line, in_ci=in_ci) for line in lines]
 
 
+NO_SUBCOMMAND = "noSuchCommand"
+
 FILES = {
     "topics.json": '[{"topicName":"Listed0","readQueueNums":2,"writeQueueNums":2,"perm":6},'
     '{"topicName":"Listed1","readQueueNums":1,"writeQueueNums":1,"perm":6}]',
@@ -429,7 +431,7 @@ DELETIONS: Sequence[Run] = [
         "cleanUnusedTopic -c NoCluster",
     ),
     *_readers("topicList", "topicRoute -t Bills", in_ci=True),
-    *_readers("consumerProgress", "exportMetadata -c DefaultCluster -f {f}", "noSuchCommand"),
+    *_readers("consumerProgress", "exportMetadata -c DefaultCluster -f {f}", NO_SUBCOMMAND),
 ]  # fmt: skip
 
 LAST: Sequence[Run] = [
@@ -451,3 +453,10 @@ LAST: Sequence[Run] = [
     ),
 ]  # fmt: skip
 """The last one's threads go on: nothing follows it."""
+
+ALL: Sequence[Run] = [
+    *TOPICS, *GROUPS, *SENDS, *TOLD, *CLIENTS, *OFFSETS, *BROKERS, *EXPORTS, *ACCESS, *CONTROLLERS,
+    *DELETIONS, *LAST,
+]  # fmt: skip
+SUBCOMMANDS = tuple(dict.fromkeys(each.command for each in ALL if each.command != NO_SUBCOMMAND))
+"""All that there are."""

@@ -17,7 +17,7 @@ from parity.mqadmin.fields import (
     fields_of,
 )
 from parity.mqadmin.ledger import FILE, read
-from parity.mqadmin.suite import all_runs
+from parity.mqadmin.runs import ALL
 
 TABLE = """\
 #Topic                #Group            #Diff  #LastTime
@@ -124,8 +124,8 @@ def test_an_entry_without_a_reason_a_place_or_a_field_is_refused(old: str, new: 
 
 
 def test_the_ledger_names_runs_that_there_are() -> None:
-    lines = {each.line for each in all_runs()}
-    commands = {each.command for each in all_runs()}
+    lines = {each.line for each in ALL}
+    commands = {each.command for each in ALL}
     for entry in read(FILE.read_text()).entries:
         assert entry.command in commands
         assert entry.line in lines | {""}
