@@ -142,7 +142,7 @@ def run_all(options: argparse.Namespace, run: Run) -> int:
             LOGS.mkdir(exist_ok=True)
             log = LOGS / f"{suite.name}-{version}.log"
             log.write_text(told.story, encoding="utf-8")
-            for line in wrong:
+            for line in wrong if told.rows else [f"it did not run: {told.story[:600]}"]:
                 print(f"    {line}")
             print(f"    what it printed: {log}")
         elif options.broker == OURS and not options.version:

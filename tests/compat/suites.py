@@ -7,7 +7,10 @@ A program prints `ROW name ok`, `ROW name absent` (this version has no such call
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ from pocketmq.client import Admin
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.cluster import running
 from support.eventually import PATIENCE_MS
-from support.java import JavaRun
+from support.java import BUILD_TIMEOUT_S, JavaError, JavaRun
 from support.java_versions import ROWS, run_rows, run_version
 from support.real_rocketmq import free_port, real_rocketmq
 from support.secured import ADMIN, secured
@@ -212,6 +215,46 @@ def _desk(version: str, nameservers: str, home: Path, *words: str) -> Told:
     )  # fmt: skip
 
 
+def _go(version: str, nameservers: str, home: Path) -> Told:
+    guard, ours = os.pipe()  # its end is ours: if this process dies, so does the program
+    try:
+        done = subprocess.run(
+            [built_go(version), nameservers.split(";")[0]],
+            env={**os.environ, "HOME": str(home)}, stdin=guard, capture_output=True, text=True,
+            timeout=BUILD_TIMEOUT_S,
+        )  # fmt: skip
+    finally:
+        os.close(guard)
+        os.close(ours)
+    return _of(JavaRun(done.returncode, done.stdout, done.stderr))
+
+
+def built_go(version: str) -> Path:
+    """The program of `go/`, built with a version of the client.
+
+    Raises:
+        JavaError: it cannot be built.
+    """
+    source = HERE / "go"
+    folder = source / "target" / version
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, also across pytest's processes
+        for name in ("go.mod", "main.go"):
+            shutil.copy(source / name, folder / name)
+        require = f"-require=github.com/apache/rocketmq-client-go/v2@{version}"
+        # Without cgo: compiling for it takes longer than the rows. Go writes its go.sum itself.
+        env = os.environ | {"CGO_ENABLED": "0"}
+        for words in (["mod", "edit", require], ["build", "-mod=mod", "-o", "shop", "."]):
+            done = subprocess.run(
+                ["go", *words],
+                cwd=folder, env=env, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S,
+            )  # fmt: skip
+            if done.returncode != 0:
+                raise JavaError(f"go {' '.join(words)}:\n{done.stdout}\n{done.stderr}")
+    return folder / "shop"
+
+
 def _java(version: str, nameservers: str, _home: Path) -> Told:
     return _of(run_rows(version, nameservers))
 
@@ -274,6 +317,22 @@ SUITES = (
         DESK_TOPICS,
         _ons_with_accounts,
         accounts=True,
+    ),
+    Suite(
+        "go",
+        "`rocketmq-client-go/v2`",
+        ("v2.1.3-0.20251226070945-2173d070fd1b",),
+        ("go",),
+        (
+            "send", "async", "one-way", "batch", "tags", "sql", "delay", "timer", "orderly",
+            "broadcast", "retry", "transaction", "request", "request-async", "pull",
+        ),
+        (
+            "GoSend", "GoAsync", "GoOneWay", "GoBatch", "GoTags", "GoSql", "GoDelay", "GoTimer",
+            "GoOrderly", "GoPrices", "GoRetry", "GoPaid", "GoQuestions", "GoMoreQuestions",
+            "GoPull",
+        ),
+        _go,
     ),
     Suite(
         "java",

@@ -122,7 +122,9 @@ def test_a_suite_that_breaks_does_not_stop_the_next(
 
     assert script.main(["--only", "spring,java", "--results", str(results)], broken) == 1
     assert set(ledger.read(results)["java"]) == set(suite_named("java").versions)
-    assert "spring 2.3.5: NOT AS EXPECTED" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "spring 2.3.5: NOT AS EXPECTED" in out
+    assert "    it did not run: no build\n" in out
 
 
 def test_a_suite_without_its_tools_is_not_run_and_fails_the_run(

@@ -15,8 +15,15 @@ pytestmark = [
 ]
 
 
-@pytest.mark.java
-@pytest.mark.parametrize("name", ["spring", "ons"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("spring", marks=pytest.mark.java),
+        pytest.param("ons", marks=pytest.mark.java),
+        pytest.param("ons-accounts", marks=[pytest.mark.java, pytest.mark.nightly]),
+        pytest.param("go", marks=[pytest.mark.go, pytest.mark.nightly]),
+    ],
+)
 async def test_a_program_with_a_library_of_rocketmqs_users_does_what_the_ledger_says(
     name: str, tmp_path: Path
 ) -> None:
