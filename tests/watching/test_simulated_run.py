@@ -95,7 +95,7 @@ PLAYED = """() => new Promise((done) => {
 
 
 def test_a_broken_line_is_shown_beside_the_run_without_it(browser: Browser, tmp_path: Path) -> None:
-    fault = next(each for each in read_faults() if "without having asked" in each.name)
+    fault = next(each for each in read_faults() if "without asking for the lock" in each.name)
     path = tmp_path / "lesson.html"
     violation = lesson(fault, path)
     for width in (1280, 390):

@@ -61,7 +61,7 @@ class ProxyConfig:
     )
     authentication_whitelist: str = option(
         "",
-        help="Requests that need no signature, separated by ',': "
+        help="Requests that need no signature, separated by ','; for example "
         "apache.rocketmq.v2.QueryRouteRequest.",
         rule="G-140",
     )

@@ -38,7 +38,7 @@ class ControllerModeOptions:
         rule="H-153",
     )
     all_ack_in_sync_state_set: bool = option(
-        False, help="A message waits until every replica in sync has it.", rule="H-52"
+        False, help="Answer a send only when every replica in sync has the message.", rule="H-52"
     )
     min_in_sync_replicas: int = option(
         1, help="Refuse messages while fewer replicas than this are in sync.", rule="D-90"

@@ -146,12 +146,12 @@ class Epochs:
                 for number, _, start in (line.strip().partition("-") for line in body)
             ]
         except (IndexError, ValueError) as exc:
-            raise EpochsError(f"an epoch file that cannot be read: {exc}") from exc
+            raise EpochsError(f"the epoch file cannot be read: {exc}") from exc
         if len(entries) != count:
             raise EpochsError(f"{count} epochs are announced, {len(entries)} are there")
         # In RocketMQ 0 means that there is no CRC.
         if crc != 0 and crc32("".join(body).encode()) & 0x7FFFFFFF != crc:
-            raise EpochsError("the epochs do not fit their CRC")
+            raise EpochsError("the CRC of the epochs is wrong")
         if any(a.epoch >= b.epoch or a.start >= b.start for a, b in pairwise(entries)):
             raise EpochsError("the epochs do not rise")
         return cls(entries)

@@ -76,7 +76,8 @@ class SendBackProcessor:
             )
         if not Perm.is_writable(self._permission()):
             raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION, "the broker takes no messages: it may not be written"
+                ResponseCode.NO_PERMISSION,
+                "the broker takes no messages: its brokerPermission does not allow it",
             )
         # A group without a retry topic: the message is dropped, and the answer is SUCCESS (B-80).
         if config.retry_queue_nums <= 0:

@@ -163,7 +163,8 @@ class Guard:
         given = _user_of(request)
         if given is None:
             raise UserNeededError(
-                "the brokers check users; give the name and password of a super user: curl -u"
+                "the brokers check users; give the name and password of a super user, as with "
+                "curl -u"
             )
         if not await is_super(given):
             raise UserNeededError(f"{given.access_key} is no super user of the brokers")

@@ -35,7 +35,7 @@ class InitialUserOptions:
 
     init_authentication_user: str = option(
         "",
-        help='Super user from the start on: {"username":"...","password":"..."}.',
+        help='Super user that exists from the start: {"username":"...","password":"..."}.',
         rule="Y-40",
         secret=True,
     )

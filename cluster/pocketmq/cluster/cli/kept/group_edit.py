@@ -99,14 +99,14 @@ Broadcast = Annotated[
     bool | None,
     typer.Option(
         "--consume-broadcast-enable/--no-consume-broadcast-enable",
-        help="Whether its members may each consume all messages.",
+        help="Whether each member may consume all messages (broadcasting).",
     ),
 ]
 Notify = Annotated[
     bool | None,
     typer.Option(
         "--notify-consumer-ids-changed/--no-notify-consumer-ids-changed",
-        help="Whether its members are told at once when another comes or goes.",
+        help="Whether members are notified at once when another joins or leaves.",
     ),
 ]
 BrokerId = Annotated[

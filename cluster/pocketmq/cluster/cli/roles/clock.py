@@ -62,7 +62,7 @@ Example:
 
 RUN_HELP = """Let a manual clock run by itself, until `clock freeze`.
 
-It may run faster than real time, or slower.
+The clock may run faster or slower than real time.
 
 \b
 Example:

@@ -119,5 +119,5 @@ def stream_lines(make: MakeProtocol, tls: ServerTls | None, budget: BudgetSource
         ConfigError: there is no TLS.
     """
     if tls is None:
-        raise ConfigError("tls_server_mode", "it is disabled, and a port is to take TLS only")
+        raise ConfigError("tls_server_mode", "TLS is disabled, but a port must accept only TLS")
     return lambda: StreamTlsLine(make(), tls, budget)
