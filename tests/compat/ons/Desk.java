@@ -309,7 +309,11 @@ public final class Desk {
                 producer.send(message("OnsPrices", "probe", Integer.toString(round)));
             }
             seen = 0;
-            for (Message probe; seen < 4 && (probe = inbox.poll(1, TimeUnit.SECONDS)) != null;) {
+            while (seen < 4) {
+                Message probe;
+                if ((probe = inbox.poll(1, TimeUnit.SECONDS)) == null) {
+                    break; // none of this round comes any more: another round
+                }
                 seen += text(probe).equals(Integer.toString(round)) ? 1 : 0;
             }
         }
