@@ -151,7 +151,7 @@ RocketMQ has two families of clients:
 | remoting client | with PocketMQ |
 |---|---|
 | Java: `org.apache.rocketmq:rocketmq-client` | Versions 4.2.0 to 5.5.0 work: [below](#rocketmqs-java-clients) |
-| Spring Boot: `org.apache.rocketmq:rocketmq-spring-boot-starter` | It works: [below](#suites-of-others) |
+| Spring Boot: `org.apache.rocketmq:rocketmq-spring-boot-starter` 2.3.5 | It works, with Spring Boot 2.7 and 3.5: [below](#suites-of-others) |
 | Alibaba Cloud's `com.aliyun.openservices:ons-client` 1.8 | It works, but its delays do not: [below](#suites-of-others) |
 | Go: `github.com/apache/rocketmq-client-go/v2` | It works: [recipes/go](../recipes/README.md), [rows](#suites-of-others) |
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |

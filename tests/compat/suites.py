@@ -184,7 +184,7 @@ def _of(run: JavaRun) -> Told:
 # -- the suites ---------------------------------------------------------------------------------
 
 
-def _spring(version: str, nameservers: str, home: Path) -> Told:
+def _spring(version: str, nameservers: str, home: Path, project: str = "spring") -> Told:
     return _of(
         run_version(
             version,
@@ -192,9 +192,14 @@ def _spring(version: str, nameservers: str, home: Path) -> Told:
             f"--rocketmq.name-server={nameservers}",
             source=HERE / "spring" / "Shop.java",
             beside=SHARED,
+            project=HERE / project,
             properties={"user.home": str(home)} | SOON,
         )
     )
+
+
+def _spring_3(version: str, nameservers: str, home: Path) -> Told:
+    return _spring(version, nameservers, home, "spring3")
 
 
 def _ons(version: str, nameservers: str, home: Path) -> Told:
@@ -273,6 +278,15 @@ def _mqadmin(version: str, _nameservers: str, folder: Path) -> Told:
 
 
 JAVA = ("java", "javac", "mvn")
+SHOP_ROWS = (
+    "start", "send", "async", "one-way", "batch", "headers", "tags", "sql", "delay",
+    "timer", "orderly", "broadcast", "retry", "dead-letter", "transaction", "request",
+    "request-async", "pull", "close",
+)  # fmt: skip
+SHOP_TOPICS = (
+    "SpringOrders", "SpringLater", "SpringSteps", "SpringPrices", "SpringRefused",
+    "SpringAgain", "SpringPaid", "SpringQuestions", "SpringPull",
+)  # fmt: skip
 DESK_ROWS = (
     "send", "async", "one-way", "tags", "sql", "delay", "orderly", "transaction", "batch",
     "broadcast", "retry", "pull",
@@ -288,16 +302,18 @@ SUITES = (
         "`rocketmq-spring-boot-starter` (Spring Boot 2.7)",
         ("2.3.5",),
         JAVA,
-        (
-            "start", "send", "async", "one-way", "batch", "headers", "tags", "sql", "delay",
-            "timer", "orderly", "broadcast", "retry", "dead-letter", "transaction", "request",
-            "request-async", "pull", "close",
-        ),
-        (
-            "SpringOrders", "SpringLater", "SpringSteps", "SpringPrices", "SpringRefused",
-            "SpringAgain", "SpringPaid", "SpringQuestions", "SpringPull",
-        ),
+        SHOP_ROWS,
+        SHOP_TOPICS,
         _spring,
+    ),
+    Suite(
+        "spring3",
+        "`rocketmq-spring-boot-starter` (Spring Boot 3.5)",
+        ("2.3.5",),
+        JAVA,
+        SHOP_ROWS,
+        SHOP_TOPICS,
+        _spring_3,
     ),
     Suite(
         "ons",

@@ -20,6 +20,7 @@ pytestmark = [
     [
         pytest.param("spring", marks=pytest.mark.java),
         pytest.param("ons", marks=pytest.mark.java),
+        pytest.param("spring3", marks=[pytest.mark.java, pytest.mark.nightly]),
         pytest.param("ons-accounts", marks=[pytest.mark.java, pytest.mark.nightly]),
         pytest.param("go", marks=[pytest.mark.go, pytest.mark.nightly]),
     ],

@@ -65,24 +65,28 @@ def run_version(
     *args: str,
     source: Path = SOURCE,
     beside: tuple[Path, ...] = (),
+    project: Path | None = None,
     properties: Mapping[str, str] | None = None,
     timeout_s: float = 600.0,
 ) -> JavaRun:
     """Run a main class with one version of a client on the class path.
 
     Args:
-        version: `tested.version` of the `pom.xml` beside `source`, which says whose it is.
+        version: `tested.version` of the project's `pom.xml`, which says whose it is.
         main: The class of `source`, or one of the client's.
         args: Of the program.
         source: Compiled with that version.
         beside: More sources, compiled with it.
+        project: The folder of the `pom.xml`; that of `source` by default.
         properties: System properties, beside `user.home`.
         timeout_s: Real seconds after which the program is killed.
 
     Raises:
         JavaError: it cannot be built, or does not end.
     """
-    target = source.parent / "target"
+    folder = project or source.parent
+    class_path = _class_path(version, (source, *beside), folder)
+    target = folder / "target"
     settings = {
         "user.home": str(target / "home"),
         "rocketmq.client.logLevel": "WARN",
@@ -96,7 +100,7 @@ def run_version(
                 "--add-opens=java.base/java.nio=ALL-UNNAMED",  # the netty of clients up to 4.8
                 "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
                 *(f"-D{name}={value}" for name, value in settings.items()),
-                "-cp", _class_path(version, (source, *beside)), main, *args,
+                "-cp", class_path, main, *args,
             ],
             stdin=guard, capture_output=True, text=True, timeout=timeout_s,
         )  # fmt: skip
@@ -110,8 +114,7 @@ def run_version(
     return JavaRun(done.returncode, done.stdout, done.stderr)
 
 
-def _class_path(version: str, sources: tuple[Path, ...]) -> str:
-    project = sources[0].parent
+def _class_path(version: str, sources: tuple[Path, ...], project: Path) -> str:
     folder = project / "target" / version
     folder.mkdir(parents=True, exist_ok=True)
     file, compiled = folder / "classpath", folder / f"{sources[0].stem}.compiled"
