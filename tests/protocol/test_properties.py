@@ -1,7 +1,7 @@
 """The property string (S-6)."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import IllegalMessageError
@@ -90,6 +90,7 @@ def test_a_broker_writes_them_in_the_order_of_javas_map():  # S-6
     stored=st.text("abcdAZ\x01\x02", max_size=40),
     added=st.dictionaries(st.text("abcdAZ", min_size=1), st.text("xy\x01", min_size=1), min_size=1),
 )
+@example(stored="\x01Z\x01A\x02", added={"A": "x"})
 def test_what_is_added_to_stored_ones_stands_where_a_map_has_it(stored, added):
     expected = encode_again(decode_properties(stored) | added)
     assert add_to_stored(stored.encode(), added).decode() == expected

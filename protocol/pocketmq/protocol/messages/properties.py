@@ -326,8 +326,9 @@ def add_to_stored(stored: bytes, added: Mapping[str, str]) -> bytes:
     return b"\x02".join(ordered(entries)) + b"\x02"
 
 
-_NAMES = re.compile(b"([^\x01\x02]+)\x01[^\x02]+\x02").findall
-"""The names of stored properties that have a value."""
+_NAMES = re.compile(b"(?<![^\x02])([^\x01\x02]+)\x01[^\x02]+\x02").findall
+"""The names of stored properties that have a value; each stands at the start of an entry, as an
+entry without a name may have a second 0x01."""
 _MAX_REMEMBERED_BYTES: Final = 2048
 
 
