@@ -66,7 +66,7 @@ def answered_before_flushed(events: Events) -> Finding:
 
 
 def flushed_late(events: Events) -> Finding:
-    """The log is flushed half a second after a message was stored, or later."""
+    """The log is flushed half a second or more after a message was stored."""
     waiting: dict[str, int] = {}
     for event in events:
         if isinstance(event, MessageStored):
@@ -89,7 +89,7 @@ def consumed_twice(events: Events) -> Finding:
 
 
 def twice_after_a_death(events: Events) -> Finding:
-    """What a client that has died had consumed comes again."""
+    """Messages that a dead client had consumed come again."""
     dead: set[str] = set()
     seen: dict[Place, str] = {}
     for event in events:
@@ -105,7 +105,7 @@ def twice_after_a_death(events: Events) -> Finding:
 
 
 def each_computes(events: Events) -> Finding:
-    """Every member works out its own part, of the same lists."""
+    """Every member computes its own queues from the same lists."""
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], set[str]] = defaultdict(set)
     for event in events:
         if isinstance(event, Allocated):
@@ -143,7 +143,7 @@ def owners_differ(events: Events) -> Finding:
 
 
 def nothing_to_own(events: Events) -> Finding:
-    """A member works out that no queue is left for it."""
+    """A member computes that no queue is left for it."""
     for event in events:
         if (
             isinstance(event, Allocated)
@@ -156,14 +156,14 @@ def nothing_to_own(events: Events) -> Finding:
 
 
 def consistent_hash(events: Events) -> Finding:
-    """A group that shares by consistent hash; its ring is drawn."""
+    """A group shares queues by consistent hash, and its hash ring is drawn."""
     for event in events:
         if isinstance(event, Allocated) and "HASH" in event.strategy and len(event.members) > 1:
             yield event
 
 
 def told_of_a_death(events: Events) -> Finding:
-    """A connection closes, and the members that are left are told at once."""
+    """A connection closes, and the remaining members are told at once."""
     left: dict[str, MemberLeft] = {}
     for event in events:
         if isinstance(event, MemberLeft) and event.how == "closed":
@@ -176,14 +176,14 @@ def told_of_a_death(events: Events) -> Finding:
 
 
 def expired(events: Events) -> Finding:
-    """A nameserver forgets a broker that it has not heard of for 120 s."""
+    """A nameserver forgets a broker after 120 s of silence."""
     for event in events:
         if isinstance(event, BrokerForgotten) and event.how == "expired":
             yield event
 
 
 def nameserver_new(events: Events) -> Finding:
-    """Brokers register again with a nameserver that has begun with nothing."""
+    """Brokers register again with a restarted nameserver."""
     ended = False
     for event in events:
         if isinstance(event, RoleStopped) and event.role.startswith("n"):
@@ -205,14 +205,14 @@ def without_nameserver(events: Events) -> Finding:
 
 
 def locked(events: Events) -> Finding:
-    """A queue is locked for its one owner before it is consumed."""
+    """A queue is locked for its owner before it is consumed."""
     for event in events:
         if isinstance(event, QueuesLocked) and event.queues:
             yield event
 
 
 def refused_lock(events: Events) -> Finding:
-    """A member does not get the lock that another one still holds."""
+    """A member does not get a lock that another member holds."""
     for event in events:
         if isinstance(event, QueuesLocked) and event.refused:
             yield event
@@ -231,14 +231,14 @@ def suspended(events: Events) -> Finding:
 
 
 def sent_back(events: Events) -> Finding:
-    """A failed message is sent back, at a delay level from 3 on."""
+    """A failed message is sent back with delay level 3 or more."""
     for event in events:
         if isinstance(event, MessageSentBack) and event.delay_level >= 3:
             yield event
 
 
 def waits_for_its_retry(events: Events) -> Finding:
-    """Stored in SCHEDULE_TOPIC_XXXX, and when it is due in the retry topic."""
+    """A message is stored in SCHEDULE_TOPIC_XXXX, and later in the retry topic."""
     waiting: set[str] = set()
     for event in events:
         if isinstance(event, MessageStored) and event.unique_key:
@@ -256,7 +256,7 @@ def dead_letter(events: Events) -> Finding:
 
 
 def offsets_stay(events: Events) -> Finding:
-    """A group whose members have all left goes on where it was."""
+    """A group without members gets a member, and goes on at its offset."""
     members: dict[str, set[str]] = defaultdict(set)
     committed: dict[tuple[str, str, str, int], int] = {}
     returned: set[str] = set()
@@ -278,7 +278,7 @@ def offsets_stay(events: Events) -> Finding:
 
 
 def consumed_and_kept(events: Events) -> Finding:
-    """What one group has consumed is pulled by another one later."""
+    """Another group pulls messages later that one group consumed."""
     done: dict[Place, str] = {}
     for event in events:
         if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
@@ -310,7 +310,7 @@ def filtered(events: Events) -> Finding:
 
 
 def held(events: Events) -> Finding:
-    """A pull is held, and woken by a message that arrives."""
+    """A pull is held, and answered when a message arrives."""
     waiting: dict[str, int] = {}
     for event in events:
         if isinstance(event, PullHeld):
@@ -331,7 +331,7 @@ def where_it_begins(events: Events) -> Finding:
 
 
 def half(events: Events) -> Finding:
-    """A half message is stored out of sight, and later as itself."""
+    """A half message is stored out of sight, and later in its topic."""
     halves: set[str] = set()
     for event in events:
         if isinstance(event, MessageStored) and event.unique_key:
@@ -342,7 +342,7 @@ def half(events: Events) -> Finding:
 
 
 def decided_late(events: Events) -> Finding:
-    """The outcome of a half message is known only after the broker has asked for it."""
+    """The outcome of a half message is known only after the broker asked for it."""
     halves: dict[str, int] = {}
     for event in events:
         if isinstance(event, MessageStored) and event.unique_key:
@@ -355,7 +355,7 @@ def decided_late(events: Events) -> Finding:
 
 
 def elected(events: Events) -> Finding:
-    """A replica has ended, and the controllers agree on another master."""
+    """A replica ends, and the controllers agree on another master."""
     ended: set[str] = set()
     for event in events:
         if isinstance(event, RoleStopped) and event.role.startswith("a"):
@@ -366,7 +366,7 @@ def elected(events: Events) -> Finding:
 
 
 def two_masters(events: Events) -> Finding:
-    """Another master is elected while the old one, cut off, still runs as one."""
+    """Another master is elected while the old master is cut off and still runs."""
     master, cut_at, stopped = "", -CUT_US, False
     for event in events:
         if isinstance(event, TroubleBegan) and event.kind in ("links cut", "machines cut off"):
@@ -382,7 +382,7 @@ def two_masters(events: Events) -> Finding:
 
 
 def held_back(events: Events) -> Finding:
-    """A message that is not done holds the committed offset back, while later ones are done."""
+    """An unfinished message holds the committed offset back; later messages are done."""
     done: dict[tuple[str, str, str, int], int] = defaultdict(int)
     for event in events:
         if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
