@@ -146,7 +146,7 @@ _CLIENTS = """\
 RocketMQ has two families of clients:
 
 - Remoting clients ask a nameserver, and connect to brokers. They work with PocketMQ unchanged.
-- gRPC clients came with RocketMQ 5, and connect to a proxy. The proxy may be [PocketMQ's](grpc.md), or RocketMQ's with PocketMQ's brokers.
+- gRPC clients came with RocketMQ 5, and connect to a proxy. PocketMQ has [a proxy](grpc.md). RocketMQ's proxy works with PocketMQ's brokers too.
 
 | remoting client | with PocketMQ |
 |---|---|
@@ -155,9 +155,9 @@ RocketMQ has two families of clients:
 | Alibaba Cloud's `com.aliyun.openservices:ons-client` 1.8 | It works, but its delays do not: [below](#suites-of-others) |
 | Go: `github.com/apache/rocketmq-client-go/v2` | It works: [recipes/go](../recipes/README.md), [rows](#suites-of-others) |
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
-| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ reads the header that they send ([protocol.md](protocol.md#where-readers-are-lenient)) |
+| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ can read the headers that these clients send ([protocol.md](protocol.md#where-readers-are-lenient)) |
 
-The seven gRPC clients come from `apache/rocketmq-clients`. They work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). With PocketMQ's proxy, [14 features](grpc-sdks.md#what-each-sdk-does) were tested:
+The gRPC clients come from `apache/rocketmq-clients`. You can use them with RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). Tests try [14 features](grpc-sdks.md#what-each-sdk-does) of the clients with PocketMQ's proxy:
 
 | gRPC client | with PocketMQ's proxy |
 |---|---|
@@ -167,10 +167,10 @@ The seven gRPC clients come from `apache/rocketmq-clients`. They work through Ro
 | Rust 5.0.0 | It works. Its tests run only at night |
 | C#, C++ | They were not tried |
 
-A gRPC client may also connect to the port of a nameserver or broker, which passes it on to a proxy. If there is no proxy, the client's error says what to install.
+A gRPC client may also connect to the port of a nameserver or broker. The connection is then passed on to a proxy. If there is no proxy, the client gets an error that says what to install.
 
-All clients may use TLS ([security.md](security.md)). Brokers can check users and rules, as ACL 2.0 of RocketMQ 5.3 does. In profile 4.9 they can check accounts, as ACL 1.0 does.
-If [members must prove](members.md) who they are, RocketMQ's remoting clients need `strangersReadRoutes=true` at the nameservers.
+All clients may use TLS ([security.md](security.md)). Brokers can check users and their rights by ACL 2.0, as in RocketMQ 5.3. Brokers with profile 4.9 can check accounts by ACL 1.0.
+If [members of a cluster must prove](members.md) that they know its secret, set `strangersReadRoutes=true` at the nameservers. Otherwise RocketMQ's remoting clients get no routes.
 
 """.splitlines()  # noqa: E501
 
@@ -179,13 +179,13 @@ _NOT_BUILT = """\
 
 | feature | codes and settings | what a client sees |
 |---|---|---|
-| static topics (5.0) | UPDATE_AND_CREATE_STATIC_TOPIC (513), `topicQueueMapping.json` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). No route has a mapping |
-| batches in the consume queue (5.0) | topic attribute `queue.type` = `BatchCQ` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names `SimpleCQ`, the only value. Batches are stored message by message |
-| compaction (5.0) | topic attribute `cleanup.policy` = `COMPACTION` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names `DELETE` |
-| lite topics (5.5) | requests 200070 to 200079, such as POP_LITE_MESSAGE (200070); `message.type` = `LITE` | The requests get REQUEST_CODE_NOT_SUPPORTED (3). UPDATE_AND_CREATE_TOPIC (17) refuses the type |
-| check points of pops in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056) gets SUCCESS (0), and has nothing to move |
-| timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). Timers are always in the timer wheel |
-| latencies in VIEW_BROKER_STATS_DATA (315) | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | The request gets SYSTEM_ERROR (1): the item does not exist |
+| static topics (5.0) | UPDATE_AND_CREATE_STATIC_TOPIC (513), `topicQueueMapping.json` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). Routes contain no queue mappings |
+| batches in the consume queue (5.0) | topic attribute `queue.type` = `BatchCQ` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names the only possible value, `SimpleCQ`. Each message of a batch is stored by itself |
+| compaction (5.0) | topic attribute `cleanup.policy` = `COMPACTION` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names the only possible value, `DELETE` |
+| lite topics (5.5) | requests 200070 to 200079, such as POP_LITE_MESSAGE (200070); `message.type` = `LITE` | The requests get REQUEST_CODE_NOT_SUPPORTED (3). UPDATE_AND_CREATE_TOPIC (17) refuses this `message.type` |
+| check points of pops in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056) gets SUCCESS (0), but moves no check point, because none is in RocksDB |
+| timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). All timers are in the timer wheel |
+| latencies in VIEW_BROKER_STATS_DATA (315) | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | A request for one of these items gets SYSTEM_ERROR (1): the item does not exist |
 
 Profile 5.5 has these features of RocketMQ 5.4 and 5.5:
 
@@ -202,11 +202,11 @@ _OTHERWISE = """\
 
 | RocketMQ | PocketMQ | rule |
 |---|---|---|
-| A half message with a delay level or a timer is delayed at once. The send is acknowledged, but the transaction never finds the message | The message is a normal half message. Its delay begins at the commit | X-11 |
-| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Clients drop messages with another key | The broker also compares the key or tag itself | S-48 |
-| In 5.3, a message that comes again in a V1 retry topic does not wake waiting pops | In every profile, the message wakes the waiting pops of its group | K-133 |
-| With `tls.ciphers` (5.5), you can choose single cipher suites of TLS 1.3 | TLS 1.3 has all its cipher suites or is off. Python cannot choose single suites | Y-5 |
-| Replicas and controllers decide in RocketMQ's way | Some decisions differ, each for a reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
+| A half message with a delay level or a timer is delayed at once. The send is acknowledged, but the transaction never finds the message | The delay of a half message begins at the commit | X-11 |
+| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Two keys can have the same hash. Clients then drop the messages with the other key | The broker also compares the key or tag itself | S-48 |
+| In 5.3, a message in a retry topic of version 1 does not wake waiting pops | In every profile, such a message wakes the waiting pops of its group | K-133 |
+| With `tls.ciphers` (5.5), you can choose some of the cipher suites of TLS 1.3 | You can only allow all cipher suites of TLS 1.3, or none. Python cannot choose among them | Y-5 |
+| Replicas and controllers decide by RocketMQ's rules | Some rules differ. [A list](rules/replication.md#what-pocketmq-does-otherwise) gives the reason for each | W-1 |
 
 """.splitlines()  # noqa: E501
 
@@ -217,8 +217,9 @@ def _suites() -> list[str]:
         "## Suites of others",
         "",
         "`make compat` runs our own programs with libraries of RocketMQ's users (`tests/compat`).",
-        "A row is one thing that a program does, such as a delayed send. It passes if the message",
-        "comes, and not early. `scripts/compat.py --broker 5.3.3` uses RocketMQ's own broker.",
+        "A *row* is one thing that a program tries, such as a delayed send. This row passes if the",
+        "message arrives, but not early. `scripts/compat.py --broker 5.3.3` runs the programs with",
+        "RocketMQ's own broker.",
         "",
         "| suite | version | date | rows that pass | rows that fail |",
         "|---|---|---|---|---|",
@@ -242,7 +243,7 @@ def _reasons(failed: dict[str, str]) -> str:
     rows: dict[str, list[str]] = {}
     for row, why in failed.items():
         rows.setdefault(why, []).append(f"`{row}`")
-    return "; ".join(f"{', '.join(names)}: {why}" for why, names in rows.items())
+    return "<br>".join(f"{', '.join(names)}: {why}" for why, names in rows.items())
 
 
 def _known_suites() -> dict[str, Any]:
