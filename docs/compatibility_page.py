@@ -170,7 +170,7 @@ The gRPC clients come from `apache/rocketmq-clients`. You can use them with Rock
 A gRPC client may also connect to the port of a nameserver or broker. The connection is then passed on to a proxy. If there is no proxy, the client gets an error that says what to install.
 
 All clients may use TLS ([security.md](security.md)). Brokers can check users and their rights by ACL 2.0, as in RocketMQ 5.3. Brokers with profile 4.9 can check accounts by ACL 1.0.
-If [members of a cluster must prove](members.md) that they know its secret, set `strangersReadRoutes=true` at the nameservers. Otherwise RocketMQ's remoting clients get no routes.
+If [members of a cluster must prove](members.md) that they know the cluster's secret, set `strangersReadRoutes=true` at the nameservers. Otherwise RocketMQ's remoting clients get no routes.
 
 """.splitlines()  # noqa: E501
 
