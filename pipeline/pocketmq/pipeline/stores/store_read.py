@@ -27,7 +27,7 @@ OPTIONS: Final = (
     ),
     Option(
         "storageOptions",
-        "Options of fsspec's file system as JSON, for paths such as `s3://bucket/broker-a`.",
+        "For paths such as `s3://bucket/broker-a`: options of fsspec's file system, as JSON.",
     ),
     Option("table", "What to read: `messages`, `consumequeue`, `index` or `offsets`.", "messages"),
     Option("topic", "Topics to read, separated by commas. The default is all.", "", ("topics",)),
@@ -51,21 +51,27 @@ OPTIONS: Final = (
     Option("maxBodyBytes", "Maximum size of a body after decompression.", "4194304"),
     Option(
         "scan",
-        "`consumequeue` reads the messages that consumers see. `commitlog` reads the whole log. "
-        "`auto` reads the log only if the store has no queues.",
+        "`consumequeue` reads the messages that consumers can see. `commitlog` reads "
+        "all messages of the log. `auto` means `consumequeue`, or `commitlog` if the "
+        "store has no queues.",
         "auto",
     ),
     Option("minPartitions", "Minimum number of tasks.", "1"),
-    Option("partitionBytes", "How many bytes of the log one task reads.", "134217728"),
+    Option("partitionBytes", "Number of bytes of the log that one task reads.", "134217728"),
     Option("startingOffsets", "Streams: where to begin, `earliest` or `latest`.", "earliest"),
     Option(
         "streamBy",
-        "Streams: `files` reads each file of the log when it is full. `queues` reads each queue up "
-        "to its last message.",
+        "Streams: `files` reads a file of the log only after the file is full. "
+        "`queues` also reads the newest messages.",
         "files",
     ),
-    Option("maxFilesPerTrigger", "Streams with `streamBy=files`: maximum files of a batch."),
-    Option("maxOffsetsPerTrigger", "Streams with `streamBy=queues`: maximum messages of a batch."),
+    Option(
+        "maxFilesPerTrigger", "Streams with `streamBy=files`: maximum number of files in a batch."
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        "Streams with `streamBy=queues`: maximum number of messages in a batch.",
+    ),
     Option(
         "failOnDataLoss",
         "Streams: whether to stop when files or messages were deleted before they were read.",
@@ -73,7 +79,7 @@ OPTIONS: Final = (
     ),
     Option(
         "indexSlots",
-        "Number of hash slots of an index file. The default is a quarter of its entries.",
+        "Number of hash slots in an index file. The default is a quarter of the number of entries.",
     ),
 )
 

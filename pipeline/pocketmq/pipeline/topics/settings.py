@@ -26,51 +26,61 @@ GROUP_PREFIX: Final = "spark-pocketmq"
 COMMON: Final = (
     Option(
         "nameServer",
-        "Name servers as `host:port;host:port`. The default is the driver's "
-        "`NAMESRV_ADDR`, or else `127.0.0.1:9876`.",
+        "Addresses of the name servers, as `host:port;host:port`. The default is the "
+        "value of `NAMESRV_ADDR` on the driver, or else `127.0.0.1:9876`.",
         "",
         ("namesrvAddr", "nameServers", "kafka.bootstrap.servers"),
     ),
     Option(
         "encoding",
-        "How headers are written: `msgpack`, or `json` or `rocketmq` for a real RocketMQ.",
+        "Encoding of requests' headers: `msgpack` for PocketMQ, `json` or `rocketmq` "
+        "for a real RocketMQ.",
         "msgpack",
     ),
-    Option("timeoutMs", "How long a request waits for its answer.", "10000", ("pullTimeoutMs",)),
+    Option(
+        "timeoutMs",
+        "Maximum time that a request waits for its answer.",
+        "10000",
+        ("pullTimeoutMs",),
+    ),
     Option(
         "retries",
-        "How often an unanswered request is repeated. A stream waits in the same way for a broker "
-        "or for the name servers to come back.",
+        "Maximum number of times that a request without an answer is repeated. So a "
+        "stream can wait until a broker or a name server is back.",
         "5",
         ("fetchOffset.numRetries",),
     ),
     Option(
         "retryIntervalMs",
-        "Wait before the first repetition. Each following wait is longer by the same time.",
+        "Time before a request is repeated for the first time. Before each further "
+        "repetition, the wait is longer by this time.",
         "500",
         ("fetchOffset.retryIntervalMs",),
     ),
     Option(
         "advertise",
-        "Other addresses of brokers, if driver and executors cannot use the registered ones: "
-        "`registered=reachable,...`. Both sides are hosts, or hosts with ports.",
+        "Use this if driver and executors cannot reach brokers at their registered "
+        "addresses. It is a list of pairs `registered=reachable,...`. In a pair, both "
+        "addresses are hosts, or both are hosts with ports.",
     ),
     Option(
         "tls",
-        "Whether connections use TLS. The default is the driver's `POCKETMQ_TLS`, or `true` if "
-        "`tlsCaFile` or `tlsServerName` is set.",
+        "Whether connections use TLS. The default is `true` if `tlsCaFile` or "
+        "`tlsServerName` is set, or else the value of `POCKETMQ_TLS` on the driver.",
     ),
     Option(
         "tlsCaFile",
-        "PEM file of the CA that signed the servers' certificates, on driver and executors. The "
-        "default is the driver's `POCKETMQ_TLS_CA_FILE`. Without a CA, certificates are not "
+        "PEM file of the CA that signed the servers' certificates. The file must be on "
+        "the driver and on executors. The default is the value of "
+        "`POCKETMQ_TLS_CA_FILE` on the driver. Without a CA file, certificates are not "
         "checked.",
     ),
-    Option("tlsServerName", "The name that servers' certificates must have."),
+    Option("tlsServerName", "The name that the certificate of each server must have."),
     Option(
         "memberSecretFile",
-        "File with the cluster's secret, on driver and executors. You need it if members must "
-        "prove who they are. The default is the driver's `POCKETMQ_MEMBER_SECRET_FILE`.",
+        "File with the cluster's secret, if the cluster accepts only clients that "
+        "prove this secret. The file must be on the driver and on executors. The "
+        "default is the value of `POCKETMQ_MEMBER_SECRET_FILE` on the driver.",
     ),
 )
 
@@ -78,9 +88,9 @@ WHAT: Final = (
     Option("topic", "Topics to read, separated by commas.", "", ("subscribe",)),
     Option(
         "subscribePattern",
-        "Regular expression that matches whole topic names. It must contain the name of a system "
-        "topic to match this topic. It must contain `%RETRY%` or `%DLQ%` to match retry or dead "
-        "letter topics.",
+        "Regular expression for topic names. It must match the whole name. It matches "
+        "a system topic only if it contains the topic's name, and retry or dead letter "
+        "topics only if it contains `%RETRY%` or `%DLQ%`.",
     ),
     Option("assign", f"Queues to read, as `{offsets.ASSIGN_EXAMPLE}`."),
 )
@@ -91,29 +101,30 @@ READ: Final = (
     *WHAT,
     Option(
         "startingOffsets",
-        "Where to begin: `earliest`, `latest`, `group:NAME` (a group's consumer offsets), or "
-        f"`{offsets.EXAMPLE}`, where -2 is the earliest offset and -1 the end. The default is "
-        "`earliest` for batches and `latest` for streams.",
+        "Where to begin: `earliest`, `latest`, `group:NAME` (the offsets of this consumer group), "
+        f"or an offset for each queue, as `{offsets.EXAMPLE}`. There, -2 means the earliest offset "
+        "and -1 the end. The default is `earliest` for batches and `latest` for streams.",
     ),
     Option(
         "endingOffsets",
-        "Where a batch ends: the values of `startingOffsets`, without `earliest`.",
+        "Where a batch ends. The possible values are the same as for "
+        "`startingOffsets`, without `earliest`.",
         "latest",
     ),
     Option("startingTimestamp", "Begin with the first message stored at this epoch ms or later."),
     Option("endingTimestamp", "End before the first message stored at this epoch ms or later."),
     Option(
         "startingOffsetsByTimestamp",
-        "A starting timestamp for each queue, as JSON like in `startingOffsets`.",
+        "A starting timestamp for each queue, as JSON in the form of `startingOffsets`.",
     ),
     Option(
         "endingOffsetsByTimestamp",
-        "An ending timestamp for each queue, as JSON like in `endingOffsets`.",
+        "An ending timestamp for each queue, as JSON in the form of `endingOffsets`.",
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
-        "What to do if no message is stored at the starting timestamp or later: end with an "
-        "`error`, or begin at the `latest` offset.",
+        "What to do if a queue has no message from the starting timestamp or later. "
+        "`error` ends the read with an error. `latest` begins at the end of the queue.",
         "error",
     ),
     Option(
@@ -121,19 +132,29 @@ READ: Final = (
         "Whether to stop when messages were deleted before they were read.",
         "true",
     ),
-    Option("minPartitions", "Minimum number of tasks. Queues are split if necessary.", "1"),
-    Option("maxRecordsPerPartition", "Maximum messages of a task. Queues are split if necessary."),
+    Option(
+        "minPartitions",
+        "Minimum number of tasks. If necessary, several tasks read parts of one queue.",
+        "1",
+    ),
+    Option(
+        "maxRecordsPerPartition",
+        "Maximum number of messages in a task. If necessary, several tasks read parts "
+        "of one queue.",
+    ),
     Option(
         "minRecordsPerPartition",
-        "Streams: queues share a task until it has about this many messages, because starting a "
-        "task takes time. 1 gives each queue its own task.",
+        "Streams: a task reads several queues until it has about this number of "
+        "messages, because it takes time to start a task. With 1, each queue has its "
+        "own task.",
         "1000",
     ),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option(
         "sql",
-        "SQL92 expression on properties, as in a subscription: `a > 5 AND b = 'x'`. Brokers need "
-        "`enablePropertyFilter` for it. Not together with `tags`.",
+        "SQL92 filter on properties, as in a subscription: `a > 5 AND b = 'x'`. "
+        "Brokers accept it only with their option `enablePropertyFilter`. It cannot be "
+        "combined with `tags`.",
     ),
     Option("columns", "The columns to read, separated by commas. Fewer columns take less time."),
     Option("includeProperties", "Whether to read the column `properties`.", "true"),
@@ -148,47 +169,70 @@ READ: Final = (
     Option("dedupe", "Whether to drop messages that the sink sent a second time.", "false"),
     Option(
         "dedupeWindow",
-        "Streams: how many messages before a batch are read again to recognise repeats.",
+        "Streams with `dedupe`: number of messages before a batch that are read again, "
+        "to find messages that were sent twice.",
         "10000",
     ),
     Option(
         "groupId",
-        "Group name in pull requests. The read does not join the group.",
+        "Group name that pull requests contain. The read does not join this group.",
         "",
         ("group", "kafka.group.id"),
     ),
     Option("groupIdPrefix", "Prefix of a generated `groupId`.", "", ()),
-    Option("commitGroup", "Streams: the group for which progress is committed to the brokers."),
-    Option("maxOffsetsPerTrigger", "Streams: maximum messages of a batch.", "", ("maxRows",)),
+    Option(
+        "commitGroup", "Streams: group whose offsets on the brokers follow the stream's progress."
+    ),
+    Option(
+        "maxOffsetsPerTrigger", "Streams: maximum number of messages in a batch.", "", ("maxRows",)
+    ),
     Option(
         "minOffsetsPerTrigger",
-        "Streams: a batch waits until there are this many messages.",
+        "Streams: minimum number of messages in a batch. A batch waits until there are "
+        "enough messages.",
         "",
         ("minRows",),
     ),
-    Option("maxTriggerDelay", "Streams: longest wait for `minOffsetsPerTrigger`.", "15m"),
-    Option("pullBatchSize", "Maximum messages of one pull request.", "256"),
-    Option("maxRecordsPerBatch", "Maximum rows of an Arrow record batch.", "16384"),
+    Option(
+        "maxTriggerDelay",
+        "Streams: maximum time that a batch waits for `minOffsetsPerTrigger`.",
+        "15m",
+    ),
+    Option("pullBatchSize", "Maximum number of messages that one pull request asks for.", "256"),
+    Option("maxRecordsPerBatch", "Maximum number of rows in an Arrow record batch.", "16384"),
 )
 
 WRITE: Final = (
     *COMMON,
-    Option("topic", "Topic to send to. The default is the row's column `topic`."),
+    Option(
+        "topic",
+        "Topic to which all rows are sent. Without this option, the column `topic` "
+        "names the topic of each row.",
+    ),
     Option("tagColumn", "The column with the message's tag.", "tags"),
     Option("keyColumns", "The columns with the message's keys, separated by commas.", "keys"),
-    Option("batchRows", "Maximum messages of one send.", "256", ("batchSize",)),
-    Option("batchBytes", "Maximum bytes of one send.", "1048576"),
-    Option("inFlight", "How many sends of a task may wait for their answers at a time.", "8"),
+    Option("batchRows", "Maximum number of messages in one send.", "256", ("batchSize",)),
+    Option("batchBytes", "Maximum size of one send, in bytes.", "1048576"),
+    Option(
+        "inFlight",
+        "Maximum number of sends of one task that wait for answers at the same time.",
+        "8",
+    ),
     Option("producerGroup", "Producer group of the sends.", GROUP_PREFIX, ("groupId", "group")),
     Option(
         "badRowsPath",
-        "Folder of a Parquet table for rows that cannot be sent (no body, too large, unknown "
-        "topic). Without `badRowsPath` and `badRowsTopic`, the first such row ends the job.",
+        "Folder for a Parquet table of the rows that cannot be sent, for example "
+        "because they have no body or are too large. Without `badRowsPath` and "
+        "`badRowsTopic`, the job ends at the first such row.",
     ),
-    Option("badRowsTopic", "Topic for rows that cannot be sent, one JSON message for each."),
+    Option(
+        "badRowsTopic",
+        "Topic for rows that cannot be sent. Each such row becomes a message with a JSON body.",
+    ),
     Option(
         "waitStoreOk",
-        "Whether a send waits until the broker has stored the message as the flush mode says.",
+        "Whether the broker answers a send only after it has stored the message as "
+        "safely as its flush mode requires.",
         "true",
     ),
 )
