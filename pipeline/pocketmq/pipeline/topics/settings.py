@@ -88,9 +88,9 @@ WHAT: Final = (
     Option("topic", "Topics to read, separated by commas.", "", ("subscribe",)),
     Option(
         "subscribePattern",
-        "Regular expression for topic names. It must match the whole name. It matches "
-        "a system topic only if it contains the topic's name, and retry or dead letter "
-        "topics only if it contains `%RETRY%` or `%DLQ%`.",
+        "Regular expression that must match the whole topic name. Retry topics match only if the "
+        "expression contains `%RETRY%`, and dead letter topics only if it contains `%DLQ%`. A "
+        "system topic matches only if the expression contains its name.",
     ),
     Option("assign", f"Queues to read, as `{offsets.ASSIGN_EXAMPLE}`."),
 )
