@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "walks.md"
 WALKS = ("one message, from send to consume", "a consumer dies")
 LATER = re.compile(r"the shortest of \d+ more: (\d+) calls in (\d+) files, (\d+) switches")
-TOLD = re.compile(r"A later message made (\d+) calls in (\d+) files, with (\d+) switches")
+TOLD = re.compile(
+    r"A later message made (\d+) calls in (\d+) files\.[^.]*\sswitched\s(\d+)\stimes\b"
+)
 STEP = re.compile(r"^\d+\. \[([^]]+)\]\(\.\./[^)]+\) `([\w.]+)` ")
 
 
