@@ -278,7 +278,7 @@ def offsets_stay(events: Events) -> Finding:
 
 
 def consumed_and_kept(events: Events) -> Finding:
-    """Another group pulls messages later that one group consumed."""
+    """Another group later pulls messages that one group consumed."""
     done: dict[Place, str] = {}
     for event in events:
         if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
