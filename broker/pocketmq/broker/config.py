@@ -51,30 +51,32 @@ class IdentityOptions:
     broker_id: int = option(0, help="0 for the master; slaves have higher ids.")
     nameservers: tuple[str, ...] = option(
         (),
-        help="Name servers to register with: host:port, separated by ';'.",
+        help="Nameservers to register with, as host:port, separated by ';'.",
         rule="B-2",
         rocketmq_name="namesrvAddr",
     )
     encoding: Literal["msgpack", "json", "rocketmq"] = option(
-        "msgpack", help="Encoding of requests to name servers; RocketMQ's own need json."
+        "msgpack", help="Encoding of requests to nameservers. RocketMQ's nameservers need json."
     )
     host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
     broker_ip1: str = option(
         "", help="Address registered for clients; --host when empty.", rocketmq_name="brokerIP1"
     )
     port: int = option(
-        10911, help="Port to listen on; 0 takes a free one.", rule="B-1", rocketmq_name="listenPort"
+        10911, help="Port to listen on. 0: any free port.", rule="B-1", rocketmq_name="listenPort"
     )
     vip_port_enable: bool = option(
-        True, help="Also listen on port - 2 (VIP port), where RocketMQ's clients up to 4.4 send."
+        True, help="Also listen on port - 2 (VIP port), to which RocketMQ's clients up to 4.4 send."
     )
     data: Path = option(
         Path("~/store"), help="Root of the store.", rocketmq_name="storePathRootDir"
     )
     broker_config_path: Path | None = option(
         None,
-        help="File of options that tools changed; default: the FILE of -c FILE, else a file in the "
-        "store.",
+        help=(
+            "File that stores the options that tools changed. Default: the FILE of -c FILE, "
+            "else a file in the store."
+        ),
         rule="O-7",
     )
 
@@ -103,14 +105,14 @@ class BrokerConfig(
 
     broker_permission: int = option(
         6,
-        help="Permission bits of the whole broker: 4 read, 2 write.",
+        help="Permission of the whole broker, as a sum: 4 read, 2 write.",
         rule="B-5",
         live=True,
         within=(0, 7),
     )
     auto_create_topic_enable: bool = option(
         True,
-        help="Create unknown topics from the template topic TBW102.",
+        help="Create an unknown topic with the settings of the template topic TBW102.",
         rule="B-12",
         live=True,
     )
@@ -122,7 +124,9 @@ class BrokerConfig(
     )
     clear_retry_topic_when_delete_topic: bool = option(
         True,
-        help="Deleting a topic also deletes the pop retry topics of the groups that read it.",
+        help=(
+            "When a topic is deleted, also delete the pop retry topics of the groups that read it."
+        ),
         rule="M-16",
         live=True,
     )
@@ -130,16 +134,18 @@ class BrokerConfig(
         8, help="Number of queues of the template topic TBW102.", rule="B-12"
     )
     cluster_topic_enable: bool = option(
-        True, help="Also offer a template topic named like the cluster."
+        True, help="Also offer a template topic with the cluster's name."
     )
     broker_topic_enable: bool = option(
-        True, help="Also offer a template topic named like the broker."
+        True, help="Also offer a template topic with the broker's name."
     )
     trace_topic_enable: bool = option(False, help="Create the system topic for message traces.")
     append_topic_for_timer_delete_key: bool | None = option(
         None,
-        help="Write recalls with topic and unique key, as RocketMQ 5.3 does; default: by profile. "
-        "The broker reads both forms.",
+        help=(
+            "Write the topic and the unique key into recalls, as RocketMQ 5.3 does. Default: "
+            "by profile. The broker reads both forms."
+        ),
         rule="T-136",
         live=True,
     )
@@ -151,24 +157,27 @@ class BrokerConfig(
     )
     allow_recall_when_broker_not_writeable: bool = option(
         True,
-        help="Allow recalls also while the broker has no write permission.",
+        help="Allow recalls even if the broker has no write permission.",
         rule="R-31",
         live=True,
     )
     use_server_side_reset_offset: bool | None = option(
         None,
-        help="Reset offsets at the next pull, not by a push; default: by profile.",
+        help=(
+            "Change a group's offsets at its next pull, without a push to its members. "
+            "Default: by profile."
+        ),
         live=True,
     )
 
     # -- registration
     force_register: bool = option(
-        True, help="Register in every period, also when nothing changed.", rule="B-3"
+        True, help="Register in every period, even if nothing has changed.", rule="B-3"
     )
     register_nameserver_period_ms: int = option(
         30_000,
         unit="ms",
-        help="Period of registration; clamped to 10 s to 60 s.",
+        help=("Time between two registrations: 10 s to 60 s. Other values are cut to this range."),
         rule="B-2",
         rocketmq_name="registerNameServerPeriod",
         clamped=(10_000, 60_000),
@@ -178,13 +187,13 @@ class BrokerConfig(
     lock_max_live_time_ms: int = option(
         60_000,
         unit="ms",
-        help="Lifetime of an orderly consumer's queue lock after its last renewal.",
+        help="Time after its last renewal for which an orderly consumer's queue lock holds.",
         rule="B-45",
         rocketmq_name="rocketmq.broker.rebalance.lockMaxLiveTime",
     )
     store_reply_message_enable: bool = option(
         True,
-        help="Store replies in the reply topic, besides pushing them to the requester.",
+        help="Push replies to the requester, and also store them in the reply topic.",
         rule="R-13",
         live=True,
     )

@@ -42,89 +42,105 @@ class ClusterOptions:
 
     nameservers: int = option(1, help="How many nameservers.")
     controllers: int = option(
-        0, help="How many controllers; of 3, one may fail. 0: none.", rule="D-55"
+        0, help="Number of controllers. Of 3, one may fail. 0: no controllers.", rule="D-55"
     )
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
     replicas: int = option(
-        1, help="How many brokers share a broker name; more than 1 need controllers.", rule="H-1"
+        1,
+        help="Number of brokers with the same broker name. More than 1 need controllers.",
+        rule="H-1",
     )
-    slaves: int = option(0, help="How many slaves each broker has, called broker-a-s1, ...")
+    slaves: int = option(
+        0, help="Number of slaves of each broker. Their names are broker-a-s1, ..."
+    )
     sync_slaves: bool = option(
         False,
-        help="With slaves: answer a send when a slave has the message.",
+        help="With slaves: answer a send only when a slave has the message.",
         rule="B-141",
     )
     acting_master: bool = option(
         False,
-        help="With slaves: while there is no master, a slave acts as master, read only.",
+        help=("With slaves: while a broker name has no master, a slave acts as master, read only."),
         rule="Z-1",
     )
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
     controller_port: int = option(9881, help="Port of the first controller.", rule="D-50")
     broker_port: int = option(
-        10911, help="Port of the first broker; each further broker's port is 10 higher."
+        10911, help="Port of the first broker. Each further broker's port is 10 higher."
     )
     any_port: bool = option(False, help="Let the system choose all ports.")
     proxy: bool = option(
         False,
-        help="Start a gRPC proxy for RocketMQ 5's SDKs; needs pocketmq[grpc]. By default, "
-        "`pocketmq up` starts one if that is installed.",
+        help=(
+            "Start a gRPC proxy for RocketMQ 5's SDKs. It needs pocketmq[grpc]. By default, "
+            "`pocketmq up` starts a proxy if pocketmq[grpc] is installed."
+        ),
         rule="G-110",
     )
     proxy_port: int = option(8081, help="Port on which the proxy answers SDKs.", rule="G-110")
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
     data: Path | None = option(
-        None, help="Keep stores and logs here: DIR/broker-a/ is a RocketMQ store root."
+        None, help="Keep stores and logs in this folder. DIR/broker-a/ is a RocketMQ store root."
     )
     tls: bool = option(
         False,
-        help="All ports of the roles accept only TLS; a certificate is made for it.",
+        help="All ports of the roles accept only TLS. A certificate is made for the cluster.",
         rule="Y-1",
     )
     members_must_prove: bool = option(
         False,
         help=(
-            "With tls: nameservers, controllers and replication take requests only from "
+            "With tls: nameservers, controllers and replication accept requests only from "
             "processes that know the cluster's secret."
         ),
     )
     strangers_read_routes: bool = option(
         False,
-        help="With members_must_prove: nameservers give routes, clusters and topic names also to "
-        "clients that do not know the secret, such as RocketMQ's.",
+        help=(
+            "With members_must_prove: clients that do not know the secret, such as "
+            "RocketMQ's, may still ask nameservers for routes, clusters and topic names."
+        ),
     )
     users: Path | None = option(
         None,
-        help="TOML or JSON file with users and rules. Brokers then check every request; "
-        "nameservers and controllers check PocketMQ's own requests.",
+        help=(
+            "TOML or JSON file with users and rules. With it, brokers check every request; "
+            "nameservers and controllers check PocketMQ's own requests."
+        ),
         rule="Y-40",
     )
     clock: Literal["real", "manual"] = option(
         "real", help="manual: time only moves by `pocketmq clock advance`."
     )
     clock_start_ms: int = option(
-        0, unit="ms", help="Start time of a manual clock, in epoch ms; 0 is the next whole second."
+        0,
+        unit="ms",
+        help=(
+            "Start time of a manual clock, in milliseconds since 1970. 0 is the next whole second."
+        ),
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="RocketMQ release whose rules apply where 4.9 and 5.x differ."
+        DEFAULT_PROFILE, help="Follow the rules of this RocketMQ release where 4.9 and 5.x differ."
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", help="Lowest level in the processes' log files."
     )
     events: bool = option(
-        False, help="Keep events from the start, not only while somebody watches."
+        False, help="Keep events from the start on, not only while somebody watches."
     )
     control_port: int = option(
         9870,
-        help="Port of the control address (HTTP), or another if it is taken. -1: no "
-        "control address.",
+        help=(
+            "Port of the control address (HTTP). If it is taken, another port is used. -1: no "
+            "control address."
+        ),
     )
     control_host: str = option(
         "",
         help=(
-            "Host on which the control address listens. Empty: host if that is loopback, else "
-            "127.0.0.1. Any address but loopback needs a token."
+            "Host on which the control address listens. Empty: the option host if that is "
+            "loopback, else 127.0.0.1. Any address but loopback needs a token."
         ),
     )
 

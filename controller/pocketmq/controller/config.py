@@ -30,18 +30,20 @@ written."""
 class ControllerOptions:
     """Who it is, where it keeps what, and how it elects."""
 
-    name: str = option("controller", help="Name in the ready line and in logs.")
+    name: str = option("controller", help="Name of the role in its ready line and in logs.")
     host: str = option("127.0.0.1", help="Address of a controller without peers.")
-    port: int = option(0, help="Port to listen on; 0: the port in --peers, or 9877.", rule="D-50")
+    port: int = option(
+        0, help="Port to listen on. 0: this controller's port in --peers, or 9877.", rule="D-50"
+    )
     group: str = option(
         "DefaultControllerGroup",
-        help="Name of the group of controllers; messages of other groups are refused.",
+        help="Name of the controllers' group. Messages of other groups are refused.",
         rule="D-50",
         rocketmq_name="controllerDLegerGroup",
     )
     peers: str = option(
         "",
-        help="All controllers, as n0-host:9877;n1-host:9877;... Empty: this one alone.",
+        help=("All controllers, as n0-host:9877;n1-host:9877;... Empty: this controller is alone."),
         rule="D-50",
         rocketmq_name="controllerDLegerPeers",
     )
@@ -51,17 +53,23 @@ class ControllerOptions:
     )  # fmt: skip
     store_path: Path = option(
         Path("~/PocketMQController"),
-        help="Folder of the journal; one for each controller.",
+        help="Folder of the journal. Each controller needs a folder of its own.",
         rule="D-50",
         rocketmq_name="controllerStorePath",
     )
     config_store_path: Path | None = option(
-        None, help="File of options that tools changed; by default beside the journal.", rule="D-56"
+        None,
+        help=(
+            "File that stores the options that tools changed. Default: a file beside the journal."
+        ),
+        rule="D-56",
     )
     election_timeout: int = option(
         1000,
         unit="ms",
-        help="Elect another leading controller after this time of silence.",
+        help=(
+            "If the leading controller is silent for this time, the others elect another leader."
+        ),
         rule="D-50",
         rocketmq_name="jRaftElectionTimeoutMs",
         within=(100, 600_000),
@@ -76,13 +84,13 @@ class ControllerOptions:
     scan_inactive_master_interval: int = option(
         5000,
         unit="ms",
-        help="Time after the start in which no broker counts as dead.",
+        help="Time after the start in which the controller takes no broker for dead.",
         rule="D-45",
         within=(0, 600_000),
     )
     enable_elect_unclean_master: bool = option(
         False,
-        help="If no replica in sync lives, elect another replica. This loses messages.",
+        help="If no replica in sync is alive, elect another replica. Messages are lost then.",
         rule="D-30",
         live=True,
     )
@@ -92,8 +100,11 @@ class ControllerOptions:
     broker_close_grace: int = option(
         0,
         unit="ms",
-        help="How long a broker may take to connect again after its connection closed; 0: it is "
-        "dead at once. With 2000, a single reset connection causes no election.",
+        help=(
+            "Time in which a broker may connect again after its connection closed. 0: the "
+            "broker counts as dead at once. With 2000, a single reset connection causes no "
+            "election."
+        ),
         rule="W-11",
     )
 

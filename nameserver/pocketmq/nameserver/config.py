@@ -20,33 +20,38 @@ written (O-4, O-8)."""
 class NameServerOptions:
     """What RocketMQ's nameserver can be told too, and who may read routes."""
 
-    name: str = option("nameserver", help="Name in the ready line and in logs.")
+    name: str = option("nameserver", help="Name of the role in its ready line and in logs.")
     host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
     port: int = option(
-        9876, help="Port to listen on; 0 takes a free one.", rule="N-1", rocketmq_name="listenPort"
+        9876, help="Port to listen on. 0: any free port.", rule="N-1", rocketmq_name="listenPort"
     )
     kv_config_path: Path = option(
         Path("~/namesrv/kvConfig.json"), help="File of the KV configuration.", rule="N-1"
     )
     config_store_path: Path | None = option(
         None,
-        help="File of options that tools changed; by default beside the KV configuration.",
+        help=(
+            "File that stores the options that tools changed. Default: a file beside the KV "
+            "configuration."
+        ),
         rule="O-8",
     )
     strangers_read_routes: bool = option(
         False,
-        help="With members_must_prove: give routes, clusters and topic names also to clients that "
-        "do not know the secret, such as RocketMQ's.",
+        help=(
+            "With members_must_prove: clients that do not know the secret, such as "
+            "RocketMQ's, may still ask for routes, clusters and topic names."
+        ),
     )
     order_message_enable: bool = option(
         False,
-        help="Put the order configuration of a topic into its route.",
+        help="Add a topic's order configuration to its route.",
         rule="N-26",
         live=True,
     )
     return_order_topic_config_to_broker: bool = option(
         True,
-        help="Tell brokers the order configuration when they register.",
+        help="Send the order configuration to brokers when they register.",
         rule="N-18",
         live=True,
     )
@@ -64,44 +69,51 @@ class NameServerOptions:
     )
     delete_topic_with_broker_registration: bool = option(
         False,
-        help="Forget topics that a broker no longer registers.",
+        help="Forget a broker's topics when the broker no longer registers them.",
         rule="N-15",
         live=True,
     )
     need_wait_for_service: bool = option(
         False,
-        help="After the start, answer no routes until brokers had time to register.",
+        help="After the start, give no routes until the brokers have had time to register.",
         rule="N-26",
     )
     wait_seconds_for_service: int = option(45, unit="s", help="How long that is.", rule="N-26")
     scan_not_active_broker_interval: int | None = option(
         None,
         unit="ms",
-        help="Time between two scans for silent brokers; 5000, or 10000 in profile 4.9.",
+        help=(
+            "Time between two checks for silent brokers. Default: 5000, or 10000 in profile 4.9."
+        ),
         rule="N-3",
     )
     enable_controller_in_namesrv: bool = option(
         False,
-        help="Run a controller in this process too, on its own port; with `pocketmq nameserver`.",
+        help=(
+            "Run a controller in this process too, on a port of its own. Only for `pocketmq "
+            "nameserver`."
+        ),
         rule="D-55",
     )
     support_acting_master: bool = option(
         False,
         help=(
-            "If a broker name has no master, show its slave with the least id as id 0, if the "
-            "brokers allow it."
+            "If a broker name has no master, show its slave with the lowest id as id 0. The "
+            "brokers must allow this."
         ),
         rule="N-28",
         live=True,
     )
     notify_min_broker_id_changed: bool = option(
         False,
-        help="Notify the brokers of a group when its least id changes.",
+        help="Notify the brokers of a broker name when its lowest broker id changes.",
         rule="Z-6",
         live=True,
     )
     un_register_broker_queue_capacity: int = option(
-        3000, help="Unregistrations that may wait at once (profile 5.x).", rule="N-19"
+        3000,
+        help="Maximum number of unregistrations that wait at the same time (profile 5.x).",
+        rule="N-19",
     )
 
     @property

@@ -34,42 +34,50 @@ class Budget:
     peer_memory_bytes: int = option(
         256 * MIB,
         unit="bytes",
-        help="Data that may wait for all peers together: unread answers, half frames, held pulls. "
-        "Above it, the connection with the most is closed.",
+        help=(
+            "Maximum bytes that may wait for all peers together: unread answers, half frames, "
+            "held pulls. With more, the connection that has the most is closed."
+        ),
         live=True,
         within=(1, inf),
     )
     connection_bytes: int = option(
         64 * MIB,
         unit="bytes",
-        help="Data that may wait for one connection; above it, the connection is closed.",
+        help=(
+            "Maximum bytes that wait to be sent on one connection. With more, the connection "
+            "is closed."
+        ),
         live=True,
         within=(1, inf),
     )
     header_bytes: int = option(
         256 * 1024,
         unit="bytes",
-        help="Header of a frame; a longer header is skipped.",
+        help="Maximum bytes of a frame's header. A frame with a longer header is skipped.",
         live=True,
         within=(1, inf),
     )
     tls_handshakes: int = option(
         1_000,
-        help="TLS handshakes under way at once; above it, the oldest is closed.",
+        help=(
+            "Maximum number of TLS handshakes at the same time. With more, the oldest "
+            "handshake is closed."
+        ),
         live=True,
         within=(1, inf),
     )
     body_bytes: int = option(
         MIB,
         unit="bytes",
-        help="Structured body of a request, such as a heartbeat.",
+        help="Maximum bytes of a request's structured body, such as a heartbeat.",
         live=True,
         within=(1, inf),
     )
     registration_bytes: int = option(
         4 * MIB,
         unit="bytes",
-        help="Body of a broker's registration, also after decompression.",
+        help="Maximum bytes of the body of a broker's registration, also after decompression.",
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
@@ -83,21 +91,24 @@ class Budget:
     )
     topics_per_registration: int = option(
         10_000,
-        help="Topics that a broker registers at a nameserver.",
+        help="Maximum number of topics that a broker registers at a nameserver.",
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
     )
     queues_per_topic: int = option(
         16_384,
-        help="Queues of one topic, on brokers and in registrations.",
+        help="Maximum number of queues of one topic, on brokers and in registrations.",
         live=True,
         within=(1, inf),
         roles=NAMESERVER + BROKER,
     )
     routes: int = option(
         200_000,
-        help="Topics times brokers that a nameserver keeps. Known ones may still change.",
+        help=(
+            "Maximum number of topics that a nameserver keeps, counted once for each broker. "
+            "Known topics may still change."
+        ),
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
@@ -105,8 +116,8 @@ class Budget:
     brokers: int = option(
         2_000,
         help=(
-            "Brokers, and names of brokers, that a nameserver keeps. Known brokers may "
-            "still change."
+            "Maximum number of brokers, and of broker names, that a nameserver keeps. Known "
+            "brokers may still change."
         ),
         live=True,
         within=(1, inf),
@@ -114,28 +125,31 @@ class Budget:
     )
     name_chars: int = option(
         1_024,
-        help="Length of a name or address that is kept: of brokers, topics, groups, clients.",
+        help=(
+            "Maximum length of names and addresses that are kept: of brokers, topics, groups, "
+            "clients."
+        ),
         live=True,
         within=(1, inf),
     )
     kv_bytes: int = option(
         4 * MIB,
         unit="bytes",
-        help="Key-value configuration of a nameserver, names and values.",
+        help="Maximum bytes of a nameserver's key-value configuration, names and values.",
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
     )
     groups_per_heartbeat: int = option(
         500,
-        help="Groups of consumers and of producers in one heartbeat.",
+        help="Maximum number of groups of consumers and of producers in one heartbeat.",
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     subscriptions_per_heartbeat: int = option(
         5_000,
-        help="Subscriptions in one heartbeat, over all its groups.",
+        help="Maximum number of subscriptions in one heartbeat, for all its groups together.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -149,35 +163,43 @@ class Budget:
     )
     held_pulls_per_connection: int = option(
         10_000,
-        help="Pulls of one connection that may wait for messages at once.",
+        help=("Maximum number of pulls of one connection that wait for messages at the same time."),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     records: int = option(
         20_000,
-        help="Topics, and groups, that may create themselves; above it, only tools create more.",
+        help=(
+            "Maximum number of topics, and of groups, up to which the broker creates them "
+            "itself. After that, only tools create more."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     records_per_request: int = option(
         1_000,
-        help="Topics, or groups, that a tool creates or changes in one request.",
+        help=(
+            "Maximum number of topics, or groups, that a tool may create or change in one request."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     queue_locks: int = option(
         100_000,
-        help="Queues that orderly consumers of all groups have locked at once.",
+        help=(
+            "Maximum number of queues that the orderly consumers of all groups lock at the "
+            "same time."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     offsets: int = option(
         100_000,
-        help="Offsets that a broker keeps, one for each group and queue.",
+        help="Maximum number of offsets that a broker keeps: one for each group and queue.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -191,14 +213,20 @@ class Budget:
     )
     rules_per_user: int = option(
         1_000,
-        help="Rules that a broker keeps for one user; each address in a rule counts.",
+        help=(
+            "Maximum number of rules that a broker keeps for one user. Each address in a rule "
+            "counts."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     slaves: int = option(
         64,
-        help="Connections to a broker's replication port; more are closed at once.",
+        help=(
+            "Maximum number of connections to a broker's replication port. Further "
+            "connections are closed at once."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -212,14 +240,14 @@ class Budget:
     )
     replicas_per_name: int = option(
         64,
-        help="Replicas of one broker name that controllers keep.",
+        help="Maximum number of replicas of one broker name that controllers keep.",
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
     )
     replicas: int = option(
         20_000,
-        help="Replicas that controllers keep, and as many heartbeats.",
+        help="Maximum number of replicas that controllers keep, and of their heartbeats.",
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
@@ -227,7 +255,9 @@ class Budget:
     replica_bytes: int = option(
         4 * MIB,
         unit="bytes",
-        help="Names, addresses and claims of the replicas that controllers keep.",
+        help=(
+            "Maximum bytes of the names, addresses and claims of replicas that controllers keep."
+        ),
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
@@ -235,14 +265,16 @@ class Budget:
 
     grpc_calls: int = option(
         50_000,
-        help="Calls of all SDKs that are open at once; a further one gets RESOURCE_EXHAUSTED.",
+        help="Maximum number of open calls of all SDKs. Further calls get RESOURCE_EXHAUSTED.",
         within=(1, inf),
         rule="G-136",
         roles=PROXY,
     )
     grpc_calls_per_connection: int = option(
         1_000,
-        help="Calls of one connection (HTTP/2's streams) that are open at once; the others wait.",
+        help=(
+            "Maximum number of open calls of one connection (HTTP/2's streams). Further calls wait."
+        ),
         within=(1, inf),
         rule="G-136",
         roles=PROXY,
@@ -250,34 +282,43 @@ class Budget:
     grpc_metadata_bytes: int = option(
         16 * 1024,
         unit="bytes",
-        help="Headers of a call; a call with more gets RESOURCE_EXHAUSTED.",
+        help="Maximum bytes of a call's headers. A call with more gets RESOURCE_EXHAUSTED.",
         within=(1, inf),
         roles=PROXY,
     )
     grpc_request_bytes: int = option(
         MIB,
         unit="bytes",
-        help="A request, besides the body that it sends; a longer one is refused and not read.",
+        help=(
+            "Maximum bytes of a request, without the message bodies that it sends. A longer "
+            "request is refused and not read."
+        ),
         within=(1, inf),
         roles=PROXY,
     )
     grpc_command_bytes: int = option(
         256 * 1024,
         unit="bytes",
-        help="A command on Telemetry, such as a client's settings, which the proxy keeps.",
+        help=(
+            "Maximum bytes of a command on Telemetry, such as a client's settings, which the "
+            "proxy keeps."
+        ),
         within=(1, inf),
         roles=PROXY,
     )
     grpc_topics: int = option(
         1_000,
-        help="Topics in a client's settings; with more, its stream ends.",
+        help=(
+            "Maximum number of topics in a client's settings. With more, the client's stream ends."
+        ),
         within=(1, inf),
         roles=PROXY,
     )
     grpc_clients: int = option(
         100_000,
         help=(
-            "Clients whose settings are kept; above it, the clients silent longest are forgotten."
+            "Maximum number of clients whose settings are kept. With more, the proxy forgets "
+            "the clients that were silent longest."
         ),
         within=(1, inf),
         roles=PROXY,
@@ -285,8 +326,10 @@ class Budget:
     grpc_clients_bytes: int = option(
         128 * MIB,
         unit="bytes",
-        help="Settings, ids and groups of all these clients; above it, the clients silent longest "
-        "are forgotten.",
+        help=(
+            "Maximum bytes of the settings, ids and groups of all clients. With more, the "
+            "proxy forgets the clients that were silent longest."
+        ),
         within=(1, inf),
         roles=PROXY,
     )

@@ -19,7 +19,7 @@ class ProxyConfig:
 
     section: ClassVar[str] = "proxy"
 
-    name: str = option("proxy-1", help="Name in the ready line and in logs.")
+    name: str = option("proxy-1", help="Name of the role in its ready line and in logs.")
     host: str = option("127.0.0.1", help="Address to listen on.")
     grpc_port: int = option(
         8081,
@@ -27,26 +27,28 @@ class ProxyConfig:
         rule="G-110",
         rocketmq_name="grpcServerPort",
     )
-    port: int = option(0, help="Port for requests of tools to this process; 0 takes a free one.")
+    port: int = option(0, help="Port for requests of tools to this process. 0: any free port.")
     nameservers: tuple[str, ...] = option(
         ("127.0.0.1:9876",), help="Nameservers, host:port.", rocketmq_name="namesrvAddr"
     )
     advertise: str = option(
-        "", help="host:port in routes; by default the address that the SDK used.", rule="G-59"
+        "",
+        help="Address host:port that routes contain. Default: the address that the SDK used.",
+        rule="G-59",
     )
     encoding: Literal["json", "msgpack"] = option(
         "json",
         help=(
-            "Encoding of requests to brokers: json or msgpack. msgpack is faster, and works only "
-            "with PocketMQ's brokers."
+            "Encoding of requests to brokers: json or msgpack. msgpack is faster, but only "
+            "PocketMQ's brokers know it."
         ),
     )
     certificate: Path | None = option(
         None,
         help=(
-            "Folder with certificate.pem and key.pem for the ports. Missing files are "
-            "made, which needs pocketmq[tls]. Give certificate.pem to SDKs that check "
-            "certificates."
+            "Folder with certificate.pem and key.pem for the ports. If they are missing, the "
+            "proxy makes them, which needs pocketmq[tls]. Give certificate.pem to SDKs that "
+            "check certificates."
         ),
         rule="G-8",
     )
@@ -57,12 +59,14 @@ class ProxyConfig:
         False, help="Answer only calls that a user of the brokers has signed.", rule="G-140"
     )
     authorization_enabled: bool = option(
-        False, help="Answer only calls that the rules of their user allow.", rule="G-140"
+        False, help="Answer only calls that the rules of the calling user allow.", rule="G-140"
     )
     authentication_whitelist: str = option(
         "",
-        help="Requests that need no signature, separated by ','; for example "
-        "apache.rocketmq.v2.QueryRouteRequest.",
+        help=(
+            "Requests that need no signature, separated by ',', such as "
+            "apache.rocketmq.v2.QueryRouteRequest."
+        ),
         rule="G-140",
     )
     authorization_whitelist: str = option(
@@ -71,8 +75,8 @@ class ProxyConfig:
     inner_client_authentication_credentials: str = option(
         "",
         help=(
-            'Key that signs requests to brokers: {"accessKey":"...","secretKey":"..."} of '
-            "a super user."
+            "Key of a super user, which signs requests to brokers: "
+            '{"accessKey":"...","secretKey":"..."}.'
         ),
         rule="G-142",
         secret=True,

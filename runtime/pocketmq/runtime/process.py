@@ -81,30 +81,37 @@ class RoleOptions:
     section: ClassVar[str] = "process"
 
     log_level: Literal["debug", "info", "warning", "error"] = option(
-        "info", help="Least level that is logged to standard error."
+        "info", help="Lowest level of messages that are logged to standard error."
     )
     log_format: Literal["auto", "console", "json"] = option(
-        "auto", help="Log as text or as JSON; auto: text on a terminal, else JSON."
+        "auto", help="Format of the log. auto: text on a terminal, JSON elsewhere."
     )
     clock: Literal["real", "manual"] = option(
-        "real", help="manual: protocol time stands still until somebody moves it."
+        "real", help="manual: the role's clock stands still until a command moves it."
     )
     clock_start_ms: int = option(
-        0, unit="ms", help="Where a manual clock begins, in epoch ms; 0 is the next whole second."
+        0,
+        unit="ms",
+        help=(
+            "Start time of a manual clock, in milliseconds since 1970. 0 is the next whole second."
+        ),
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="RocketMQ release whose rules apply where 4.9 and 5.x differ."
+        DEFAULT_PROFILE, help="Follow the rules of this RocketMQ release where 4.9 and 5.x differ."
     )
     exit_with_parent: bool = option(
-        False, help="Stop when the process that started this one is gone."
+        False, help="Stop when the process that started this process has ended."
     )
 
     events: bool = option(
-        False, help="Keep events from the start, not only while somebody watches (docs/events.md)."
+        False,
+        help="Keep events from the start on, not only while somebody watches (docs/events.md).",
     )
 
     slow_turn_ms: int = option(
-        0, unit="ms", help="Log turns of the event loop that took longer, and why; 0: never."
+        0,
+        unit="ms",
+        help="Log turns of the event loop that took longer than this time, and why. 0: never.",
     )
 
     def make_clock(self) -> Clock:

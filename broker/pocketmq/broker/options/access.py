@@ -36,17 +36,21 @@ class AccessOptions(InitialUserOptions):
 
     acl_enable: bool = option(
         False,
-        help="ACL 1.0, in profile 4.9: take only requests that plain_acl.yml allows.",
+        help="Use ACL 1.0, in profile 4.9: accept only requests that plain_acl.yml allows.",
         rule="Y-20",
     )
     plain_acl_file: Path | None = option(
         None,
-        help="File of ACL 1.0; the folder acl/ beside it may have more files. Empty: "
-        "config/plain_acl.yml of the store.",
+        help=(
+            "File of ACL 1.0. The folder acl/ beside the file may contain more files. Empty: "
+            "config/plain_acl.yml of the store."
+        ),
         rule="Y-20",
     )
     migrate_auth_from_v1_enabled: bool = option(
-        False, help="At each start, make users and rules from the accounts of ACL 1.0.", rule="Y-50"
+        False,
+        help="At each start, create users and rules from the accounts of ACL 1.0.",
+        rule="Y-50",
     )
 
     @property

@@ -14,32 +14,35 @@ class ActingMasterOptions:
     enable_slave_acting_master: bool = option(
         False,
         help=(
-            "For master and slaves: while there is no master, the slave with the least id "
-            "acts as master, read only. It needs slaveReadEnable, and supportActingMaster "
-            "at the name servers."
+            "For a master and its slaves: while there is no master, the slave with the lowest "
+            "id acts as master, read only. The broker needs slaveReadEnable, and the "
+            "nameservers need supportActingMaster."
         ),
         rule="Z-1",
     )
     total_replicas: int = option(
         1,
         help=(
-            "Number of brokers with this broker name, this one included. If above 1, the broker "
-            "fetches offsets from the others before it is online."
+            "Number of brokers with this broker name, this broker included. If above 1, the "
+            "broker fetches offsets from the other brokers before it is online."
         ),
         rule="Z-9",
     )
     skip_pre_online: bool = option(
-        False, help="Be online at once, with the offsets that this broker has.", rule="Z-9"
+        False, help="Be online at once, without fetching offsets from other brokers.", rule="Z-9"
     )
     broker_not_active_timeout_millis: int = option(
         10_000,
         unit="ms",
-        help="Name servers forget this broker after this time of silence.",
+        help="Nameservers forget this broker when it is silent for this time.",
         rule="Z-4",
     )
     sync_broker_member_group_period: int = option(
         1_000,
         unit="ms",
-        help="For a slave: how often it asks the name servers for the replicas of its broker name.",
+        help=(
+            "Only for a slave: time between two requests to nameservers for the replicas of "
+            "its broker name."
+        ),
         rule="Z-4",
     )

@@ -12,14 +12,19 @@ class ClientOptions:
     """Connected clients: when they expire, and who hears of a change."""
 
     channel_expired_timeout_ms: int = option(
-        120_000, unit="ms", help="Remove clients without a heartbeat for this long.", rule="B-27"
+        120_000,
+        unit="ms",
+        help="Remove a client that sends no heartbeat for this time.",
+        rule="B-27",
     )
     notify_consumer_ids_changed_enable: bool = option(
-        True, help="Notify consumers when members of their group join or leave.", rule="B-24"
+        True, help="Notify the consumers of a group when members join or leave.", rule="B-24"
     )
     real_time_notify_consumer_change: bool = option(
         True,
-        help="Notify members of a change in their group at once; otherwise in batches, first after "
-        "30 s, then every 15 s.",
+        help=(
+            "Notify members at once when their group changes. Otherwise they are notified in "
+            "batches: first after 30 s, then every 15 s."
+        ),
         rule="B-24",
     )

@@ -13,7 +13,7 @@ class ControllerModeOptions:
 
     enable_controller_mode: bool = option(
         False,
-        help="Controllers choose the master; they give this broker its role and id.",
+        help="Controllers choose the master, and give this broker its role and id.",
         rule="H-1",
     )
     controllers: list[str] = option(
@@ -25,7 +25,7 @@ class ControllerModeOptions:
     controller_heart_beat_timeout_mills: int = option(
         10_000,
         unit="ms",
-        help="Controllers take this broker for dead after this time of silence.",
+        help="Controllers take this broker for dead when it is silent for this time.",
         rule="D-40",
     )
     sync_broker_metadata_period: int = option(
@@ -34,20 +34,21 @@ class ControllerModeOptions:
     ha_max_time_slave_not_catchup: int = option(
         15_000,
         unit="ms",
-        help="A slave that lags for this long leaves the sync-state set.",
+        help="A slave that lags for this time is removed from the sync-state set.",
         rule="H-153",
     )
     all_ack_in_sync_state_set: bool = option(
         False, help="Answer a send only when every replica in sync has the message.", rule="H-52"
     )
     min_in_sync_replicas: int = option(
-        1, help="Refuse messages while fewer replicas than this are in sync.", rule="D-90"
+        1, help="Refuse messages while fewer replicas than this number are in sync.", rule="D-90"
     )
     master_lease_enable: bool = option(
         False,
         help=(
             "A master refuses messages if no controller has answered it for half of "
-            "controllerHeartBeatTimeoutMills. Give the controllers --broker-close-grace 5000."
+            "controllerHeartBeatTimeoutMills. Also start the controllers with "
+            "--broker-close-grace 5000."
         ),
         rule="W-2",
     )

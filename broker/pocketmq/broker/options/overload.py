@@ -14,7 +14,7 @@ class OverloadOptions:
 
     broker_fast_failure_enable: bool = option(
         True,
-        help="Answer SYSTEM_BUSY (2) to requests that have waited too long.",
+        help="Answer SYSTEM_BUSY (2) to requests that waited too long.",
         rule="B-161",
         live=True,
     )
@@ -47,21 +47,21 @@ class OverloadOptions:
         live=True,
     )
     transient_store_pool_enable: bool = option(
-        False, help="Refuse sends while too much of the log is unflushed.", rule="B-162"
+        False, help="Refuse sends while too many bytes of the log are unflushed.", rule="B-162"
     )
     transient_store_pool_size: int = option(
-        5, help="Limit of the unflushed log, in commit-log files.", rule="B-162"
+        5, help="Maximum size of the unflushed log, counted in commit-log files.", rule="B-162"
     )
     disable_consume_if_consumer_read_slowly: bool = option(
         False,
-        help="Forbid groups that lag too far behind to consume.",
+        help="Do not let groups consume if they lag too far behind.",
         rule="B-168",
         live=True,
     )
     consumer_fallbehind_threshold: int = option(
         16 * 1024**3,
         unit="bytes",
-        help="A group with more lag than this may no longer consume.",
+        help="Maximum lag of a group. With more, the group may not consume.",
         rule="B-168",
         live=True,
         within=(0, inf),

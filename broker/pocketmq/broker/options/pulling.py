@@ -14,14 +14,14 @@ class PullOptions:
 
     long_polling_enable: bool = option(
         True,
-        help="Long polling: hold a pull for as long as the consumer asks.",
+        help="Long polling: hold a pull as long as the consumer allows.",
         rule="B-70",
         live=True,
     )
     short_polling_time_ms: int = option(
         1_000,
         unit="ms",
-        help="How long pulls are held without long polling.",
+        help="Time for which pulls are held without long polling.",
         rule="B-70",
         rocketmq_name="shortPollingTimeMills",
         live=True,
@@ -35,19 +35,18 @@ class PullOptions:
     )
     enable_broadcast_offset_store: bool | None = option(
         None,
-        help="Track pull offsets of broadcasting groups' members; default: by profile.",
+        help=("Store the pull offsets of the members of broadcasting groups. Default: by profile."),
         rule="B-36",
     )
     broadcast_offset_expire_second: int = option(
         120,
         unit="s",
-        help="How long a disconnected broadcasting member's offset still counts.",
+        help="Time for which a broadcasting member's offset is kept after it disconnects.",
         rule="B-36",
     )
     broadcast_offset_expire_max_second: int = option(
         300,
         unit="s",
-        help="How long a broadcasting member still counts after its last pull, while it is "
-        "connected.",
+        help="Time after its last pull for which a connected broadcasting member still counts.",
         rule="B-36",
     )

@@ -21,7 +21,10 @@ class TransactionOptions:
     transaction_time_out_ms: int = option(
         6_000,
         unit="ms",
-        help="Age of a half message before its producer is asked (transaction check).",
+        help=(
+            "Age at which the broker first asks the producer about a half message "
+            "(transaction check)."
+        ),
         rule="B-107",
         rocketmq_name="transactionTimeOut",
         live=True,
@@ -29,7 +32,7 @@ class TransactionOptions:
     )
     transaction_check_max: int = option(
         15,
-        help="Most checks of a half message; after them the broker gives it up.",
+        help="Maximum number of checks of a half message. Then the broker gives it up.",
         rule="B-107",
         live=True,
         within=(0, inf),
@@ -46,8 +49,10 @@ class TransactionOptions:
     transaction_metric_flush_interval_ms: int | None = option(
         None,
         unit="ms",
-        help="Interval at which the counts of open transactions are written; default: by profile. "
-        "4.9 writes none.",
+        help=(
+            "Time between two writes of the counts of open transactions. Default: by profile. "
+            "Profile 4.9 writes none."
+        ),
         rule="X-50",
         rocketmq_name="transactionMetricFlushInterval",
         live=True,
@@ -55,7 +60,7 @@ class TransactionOptions:
     )
     transaction_op_msg_max_size: int = option(
         4_096,
-        help="Length in characters from which an op record is written at once.",
+        help="An op record of at least this many characters is written at once.",
         rule="X-25",
         live=True,
         within=(1, inf),
@@ -63,7 +68,7 @@ class TransactionOptions:
     transaction_op_batch_interval_ms: int = option(
         3_000,
         unit="ms",
-        help="Interval at which op records are written; at once with SYNC_FLUSH.",
+        help="Time between two writes of op records. With SYNC_FLUSH they are written at once.",
         rule="X-25",
         rocketmq_name="transactionOpBatchInterval",
         live=True,

@@ -43,7 +43,7 @@ class StoreConfig:
     section: ClassVar[str] = "store"
 
     store_path_root_dir: str = option(
-        "~/store", help="Directory of the whole store; a RocketMQ store root."
+        "~/store", help="Folder of the whole store, which is a RocketMQ store root."
     )
 
     # -- files ---------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class StoreConfig:
     )
     mapped_file_size_consume_queue: int = option(
         300_000 * ENTRY_SIZE,
-        help="Size of a consume-queue file; rounded up to a multiple of 20.",
+        help="Size of a consume-queue file, rounded up to a multiple of 20.",
         unit="bytes",
         rule="S-1",
     )
@@ -63,7 +63,10 @@ class StoreConfig:
     )
     max_open_queue_files: int = option(
         16_384,
-        help="Most consume-queue files mapped at once; each takes page tables, but no descriptor.",
+        help=(
+            "Maximum number of consume-queue files that are mapped at the same time. Each "
+            "file needs page tables, but no descriptor."
+        ),
     )
 
     # -- limits --------------------------------------------------------------------------------
@@ -77,7 +80,7 @@ class StoreConfig:
     )
     max_transfer_bytes_on_message_in_memory: int = option(
         256 * KIB,
-        help="Most bytes in a pull's answer, if the messages are in memory.",
+        help="Maximum bytes in a pull's answer, if the messages are in memory.",
         unit="bytes",
         rule="B-61",
         live=True,
@@ -85,14 +88,14 @@ class StoreConfig:
     )
     max_transfer_count_on_message_in_memory: int = option(
         32,
-        help="Most messages in a pull's answer, if they are in memory.",
+        help="Maximum number of messages in a pull's answer, if they are in memory.",
         rule="B-61",
         live=True,
         within=(1, inf),
     )
     max_transfer_bytes_on_message_in_disk: int = option(
         64 * KIB,
-        help="Most bytes in a pull's answer, if the messages are no longer in memory.",
+        help="Maximum bytes in a pull's answer, if the messages are no longer in memory.",
         unit="bytes",
         rule="B-61",
         live=True,
@@ -100,14 +103,17 @@ class StoreConfig:
     )
     max_transfer_count_on_message_in_disk: int = option(
         8,
-        help="Most messages in a pull's answer, if they are no longer in memory.",
+        help="Maximum number of messages in a pull's answer, if they are no longer in memory.",
         rule="B-61",
         live=True,
         within=(1, inf),
     )
     access_message_in_memory_max_ratio: int = option(
         40,
-        help="Share of the machine's memory that is taken to hold the newest messages.",
+        help=(
+            "Percentage of the machine's memory that may hold the newest messages, by the "
+            "broker's estimate."
+        ),
         unit="%",
         rule="B-61, B-62",
         live=True,
@@ -115,14 +121,14 @@ class StoreConfig:
     )
     max_msgs_num_batch: int = option(
         64,
-        help="Most messages that a query by key returns.",
+        help="Maximum number of messages that a query by key returns.",
         rule="S-48",
         live=True,
         within=(1, inf),
     )
     os_page_cache_busy_timeout_ms: int = option(
         1000,
-        help="If an append took longer than this, refuse the sends that wait.",
+        help="If an append to the log took longer than this, refuse the sends that wait.",
         unit="ms",
         rule="B-160",
         rocketmq_name="osPageCacheBusyTimeOutMills",
@@ -130,13 +136,16 @@ class StoreConfig:
         within=(0, inf),
     )
     message_delay_level: str = option(
-        DELAY_LEVELS, help="Delays of levels 1, 2, ...: numbers with s, m, h or d.", rule="B-90"
+        DELAY_LEVELS, help="Delays of levels 1, 2, ..., as numbers with s, m, h or d.", rule="B-90"
     )
 
     # -- flush ---------------------------------------------------------------------------------
     flush_disk_type: FlushDiskType = option(
         FlushDiskType.ASYNC_FLUSH,
-        help="When a send is acknowledged: with the bytes in the page cache, or on the disk.",
+        help=(
+            "When a send is acknowledged: when its bytes are in the page cache (ASYNC_FLUSH), "
+            "or on the disk (SYNC_FLUSH)."
+        ),
     )
     flush_interval_commit_log_ms: int = option(
         500,
@@ -149,14 +158,14 @@ class StoreConfig:
     )
     flush_commit_log_least_pages: int = option(
         4,
-        help="A periodic flush syncs the log if it has at least this many dirty pages.",
+        help=("A periodic flush syncs the log only if at least this many of its pages are dirty."),
         rule="S-50",
         live=True,
         within=(0, inf),
     )
     flush_commit_log_thorough_interval_ms: int = option(
         10_000,
-        help="Interval after which the log is flushed, also with fewer dirty pages.",
+        help="After this time the log is flushed, even if fewer pages are dirty.",
         unit="ms",
         rule="S-50",
         rocketmq_name="flushCommitLogThoroughInterval",
@@ -174,12 +183,15 @@ class StoreConfig:
     )
     flush_consume_queue_least_pages: int = option(
         2,
-        help="A periodic flush syncs a consume queue if it has at least this many dirty pages.",
+        help=(
+            "A periodic flush syncs a consume queue only if at least this many of its pages "
+            "are dirty."
+        ),
         rule="S-52",
     )
     flush_consume_queue_thorough_interval_ms: int = option(
         60_000,
-        help="Interval after which every dirty consume queue is flushed.",
+        help="After this time every dirty consume queue is flushed.",
         unit="ms",
         rule="S-52",
         rocketmq_name="flushConsumeQueueThoroughInterval",
@@ -188,14 +200,20 @@ class StoreConfig:
     )
     confirm_distance_bytes: int = option(
         64 * MIB,
-        help="Also flush all queues after this much new log, so that a restart has less to read.",
+        help=(
+            "Each time the log has grown by this many bytes, also flush all queues. A restart "
+            "then has less to read."
+        ),
         unit="bytes",
         live=True,
         within=(1, inf),
     )
     sync_flush_timeout_ms: int = option(
         5000,
-        help="Longest wait of a send for its flush; then FLUSH_DISK_TIMEOUT (10).",
+        help=(
+            "Maximum time that a send waits for its flush. After that, the answer is "
+            "FLUSH_DISK_TIMEOUT (10)."
+        ),
         unit="ms",
         rocketmq_name="syncFlushTimeout",
     )
@@ -203,19 +221,22 @@ class StoreConfig:
     # -- timers --------------------------------------------------------------------------------
     timer_wheel_enable: bool = option(
         True,
-        help="Accept messages with a delivery time (timer messages); pop needs it too.",
+        help=("Accept messages with a delivery time (timer messages). Pop needs this option too."),
         rule="T-101",
     )
     timer_precision_ms: int = option(
         1000,
-        help="Width of a slot of the timer wheel: 100, 200, 500 or 1000.",
+        help="Time span of one slot of the timer wheel: 100, 200, 500 or 1000.",
         unit="ms",
         rule="T-101",
         clamped=(100, 1000),
     )
     timer_roll_window_slot: int = option(
         172_800,
-        help="Range of the timer wheel; messages further ahead are stored again on the way.",
+        help=(
+            "Number of slots of the timer wheel that are used. Messages with a later delivery "
+            "time are stored again on the way."
+        ),
         rule="T-122",
     )
     timer_max_delay_sec: int = option(
@@ -239,13 +260,13 @@ class StoreConfig:
     )
     delete_when: str = option(
         "04",
-        help="Hours of the day at which expired files are deleted, separated by `;`.",
+        help="Hours of the day at which expired files are deleted, separated by ';'.",
         rule="S-70",
         live=True,
     )
     file_reserved_time_h: int = option(
         72,
-        help="Age in hours at which a commit-log file expires.",
+        help="Age in hours at which a commit-log file expires and may be deleted.",
         unit="h",
         rule="S-71",
         rocketmq_name="fileReservedTime",
@@ -254,13 +275,18 @@ class StoreConfig:
     )
     clean_file_forcibly_enable: bool = option(
         True,
-        help="Delete files that have not expired when the disk is above the forcible level.",
+        help=(
+            "When the disk is above the forcible level, also delete files that have not expired."
+        ),
         rule="S-71",
         live=True,
     )
     disk_max_used_space_ratio: int = option(
         75,
-        help="Disk usage above which expired files are deleted at any hour; limited to 10 to 95.",
+        help=(
+            "Disk usage above which expired files are deleted at any hour. Values are limited "
+            "to 10 to 95."
+        ),
         unit="%",
         rule="B-165",
         live=True,
@@ -268,8 +294,10 @@ class StoreConfig:
     )
     disk_space_clean_forcibly_ratio: int = option(
         85,
-        help="Forcible level: disk usage above which any file but the last is deleted; limited to "
-        "30 to 85.",
+        help=(
+            "Forcible level: disk usage above which any file except the last may be deleted. "
+            "Values are limited to 30 to 85."
+        ),
         unit="%",
         rule="B-164",
         live=True,
@@ -277,7 +305,10 @@ class StoreConfig:
     )
     disk_space_warning_level_ratio: int = option(
         90,
-        help="Warning level: disk usage above which the store refuses writes; limited to 35 to 90.",
+        help=(
+            "Warning level: disk usage above which the store refuses writes. Values are "
+            "limited to 35 to 90."
+        ),
         unit="%",
         rule="B-163",
         live=True,
@@ -285,7 +316,7 @@ class StoreConfig:
     )
     clean_resource_interval_ms: int = option(
         10_000,
-        help="Interval at which age and disk usage are checked.",
+        help="Time between two checks of file ages and disk usage.",
         unit="ms",
         rule="S-70",
         rocketmq_name="cleanResourceInterval",

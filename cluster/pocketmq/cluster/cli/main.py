@@ -78,8 +78,8 @@ Try it:
   pocketmq consume orders --count 1
   pocketmq demo                    336,776 flights through 2+2 processes
 
-Commands find the cluster that runs here, or the one to which --nameservers or the environment
-variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
+Commands use the cluster that runs here, or the one that --nameservers or the variable NAMESRV_ADDR
+names. `pocketmq COMMAND --help` shows examples.
 """
 
 
@@ -105,7 +105,7 @@ def _pocketmq(
         "--version",
         is_eager=True,
         callback=version.show_version,
-        help="Show versions: PocketMQ, Python, event loop, RocketMQ's rules.",
+        help="Show the versions of PocketMQ, Python, the event loop and RocketMQ's rules.",
     ),
 ) -> None:
     """`main` removes `--debug` from the line before; it is declared here for `--help` only."""

@@ -38,15 +38,21 @@ class ProducerOptions:
 
     name: str = option("producer-1", help="Name of this process.")
     nameservers: str = option("", help="Nameservers, separated by ';'.")
-    part: int = option(0, help="Number of this producer, from 0; it sends its part of the flights.")
+    part: int = option(
+        0, help="Number of this producer, from 0. The producer sends its part of the flights."
+    )
     parts: int = option(1, help="Number of producers.")
-    flights: int = option(0, help="Number of rows to take from the CSV; 0 for all.")
+    flights: int = option(0, help="Number of rows to take from the CSV. 0: all rows.")
     rate: float = option(0.0, help="Maximum flights per second; 0 for no limit.")
     goes_on: bool = option(
-        False, help="Repeat sends that no broker answered, which may store a flight twice."
+        False, help="Repeat sends that no broker answered. A flight may then be stored twice."
     )
     lanes: int = option(
-        128, help="Sends in flight; flights of one aircraft share a lane, so their order holds."
+        128,
+        help=(
+            "Number of sends at the same time. All flights of one aircraft are sent one after "
+            "the other, in order."
+        ),
     )
 
 
@@ -60,7 +66,7 @@ class ConsumerOptions:
     nameservers: str = option("", help="Nameservers, separated by ';'.")
     records: Path = option(Path("records.csv"), help="File to which consumed messages are added.")
     mode: ModeName = option("shared", help="How to consume.")
-    failure_rate: float = option(0.0, help="Share of deliveries that fail, in mode failures.")
+    failure_rate: float = option(0.0, help="Share of deliveries that fail, in the mode failures.")
     seed: int = option(2013, help="Decides which deliveries fail.")
 
 

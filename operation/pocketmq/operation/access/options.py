@@ -35,7 +35,7 @@ class InitialUserOptions:
 
     init_authentication_user: str = option(
         "",
-        help='Super user that exists from the start: {"username":"...","password":"..."}.',
+        help=('Super user that is created at the start: {"username":"...","password":"..."}.'),
         rule="Y-40",
         secret=True,
     )
@@ -61,8 +61,11 @@ class OwnRequestOptions(InitialUserOptions):
 
     authentication_enabled: bool = option(
         False,
-        help="Refuse PocketMQ's own requests (clock, faults, status) unless a super user signed "
-        "them. Super users are named by init_authentication_user and super_users.",
+        help=(
+            "Refuse PocketMQ's own requests (clock, faults, status) that no super user "
+            "signed. The options init_authentication_user and super_users name the super "
+            "users."
+        ),
     )
     super_users: str = option("", help='More super users: {"name":"password"}.', secret=True)
 

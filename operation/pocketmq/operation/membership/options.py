@@ -38,15 +38,18 @@ class SecurityOptions(TlsOptions):
     members_must_prove: bool = option(
         False,
         help=(
-            "Nameservers, controllers and replication ports take requests only from processes that "
-            "know the secret. Needs TLS. RocketMQ's brokers cannot take part."
+            "Nameservers, controllers and replication ports accept requests only from "
+            "processes that know the secret. This needs TLS. RocketMQ's brokers cannot take "
+            "part."
         ),
     )
     member_secret_file: Path | None = option(
         None,
-        help="File with the secret of all members, 32 bytes or more. Only its owner may be able to "
-        "read it. Secrets on further lines are accepted too. The file is read again when it "
-        "changes.",
+        help=(
+            "File with the secret that all members share, of 32 bytes or more. Only the "
+            "file's owner may be able to read it. The role also accepts secrets on further "
+            "lines. It reads the file again when the file changes."
+        ),
     )
 
     def member_secret(self) -> SecretFile | None:

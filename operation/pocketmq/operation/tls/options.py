@@ -32,8 +32,10 @@ class TlsOptions:
 
     tls_server_mode: TlsMode = option(
         "permissive",
-        help="What this role's ports accept. disabled: no TLS; permissive: TLS and plaintext; "
-        "enforcing: only TLS.",
+        help=(
+            "What this role's ports accept. disabled: no TLS. permissive: TLS and plaintext. "
+            "enforcing: only TLS."
+        ),
         rule="Y-1",
         rocketmq_name="tls.server.mode",
     )
@@ -45,15 +47,15 @@ class TlsOptions:
     )
     tls_config_file: Path = option(
         Path("/etc/rocketmq/tls.properties"),
-        help="Properties file with the keys below; its values override values given elsewhere.",
+        help=("Properties file with the TLS options below. Its values override all other sources."),
         rule="Y-3",
         rocketmq_name="tls.config.file",
     )
     tls_test_mode_enable: bool = option(
         True,
         help=(
-            "Use no certificate files: ports make a certificate for the first TLS peer, and "
-            "outgoing connections accept any certificate."
+            "Use no certificate files: ports make a certificate when the first TLS peer "
+            "connects, and outgoing connections accept any certificate."
         ),
         rule="Y-3",
         rocketmq_name="tls.test.mode.enable",
@@ -79,7 +81,7 @@ class TlsOptions:
     )
     tls_server_need_client_auth: ClientAuth = option(
         "none",
-        help="Whether peers must show a certificate; counts only with tls_server_auth_client.",
+        help="Whether peers must show a certificate. Only used with tls_server_auth_client.",
         rule="Y-3",
         rocketmq_name="tls.server.need.client.auth",
     )
@@ -91,13 +93,16 @@ class TlsOptions:
     )
     tls_server_trust_cert_path: Path | None = option(
         None,
-        help="CA certificates (PEM) for the certificates of peers; by default the system's.",
+        help=(
+            "File of CA certificates (PEM) that check the certificates of peers. Default: the "
+            "system's CAs."
+        ),
         rule="Y-4",
         rocketmq_name="tls.server.trustCertPath",
     )
     tls_client_cert_path: Path | None = option(
         None,
-        help="Certificate chain that this role shows to others (PEM).",
+        help="Certificate chain (PEM) that this role shows to servers.",
         rule="Y-3",
         rocketmq_name="tls.client.certPath",
     )
@@ -116,26 +121,29 @@ class TlsOptions:
     )
     tls_client_auth_server: bool = option(
         False,
-        help="Check the certificates of servers, but not the names in them.",
+        help="Check the certificates of servers, but not the host names in the certificates.",
         rule="Y-4",
         rocketmq_name="tls.client.authServer",
     )
     tls_client_trust_cert_path: Path | None = option(
         None,
-        help="CA certificates (PEM) for the certificates of servers; by default the system's.",
+        help=(
+            "File of CA certificates (PEM) that check the certificates of servers. Default: "
+            "the system's CAs."
+        ),
         rule="Y-4",
         rocketmq_name="tls.client.trustCertPath",
     )
 
     tls_protocols: str = option(
         "",
-        help="Versions of TLS to use, separated by ',': TLSv1.2, TLSv1.3; by default both.",
+        help="TLS versions to use, separated by ',': TLSv1.2, TLSv1.3. Default: both.",
         rule="Y-5",
         rocketmq_name="tls.protocols",
     )
     tls_ciphers: str = option(
         "",
-        help="Cipher suites to use, separated by ','; by default OpenSSL's.",
+        help="Cipher suites to use, separated by ','. Default: OpenSSL's choice.",
         rule="Y-5",
         rocketmq_name="tls.ciphers",
     )

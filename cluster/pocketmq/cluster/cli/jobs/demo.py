@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-DEMO_HELP = """Carry the flights of 2013 through a cluster; lose none.
+DEMO_HELP = """Send the flights of 2013 through a cluster; lose none.
 
 Every flight that left New York in 2013 is a message: 336,776 of them.
 
-Two nameservers, two brokers, two producers and three consumers start, each as a process. A
-fourth consumer joins when a third of the flights is consumed, and one of the first three is
-killed with SIGKILL at two thirds. The exit status is 0 only if no message is lost and the mean
-delay per carrier, computed from the consumed messages, equals the CSV's. If Java 17 and PySpark
-are installed, Spark computes the means once more from the brokers' topics.
+The demo starts two nameservers, two brokers, two producers and three consumers, each as a process.
+A fourth consumer joins when a third of the flights is consumed. At two thirds, one of the first
+three consumers is killed with SIGKILL. The exit status is 0 only if no message is lost and the mean
+delays per carrier are right. The demo computes them from the consumed messages, and compares them
+with the CSV's. If Java 17 and PySpark are installed, Spark computes the means once more from the
+brokers' topics.
 
 \b
 Examples:
@@ -55,7 +56,9 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed: decides which consumer is killed.")] = 2013,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep stores, logs and the consumers' files here."),
+        typer.Option(
+            metavar="DIR", help="Keep stores, logs and the consumers' files in this folder."
+        ),
     ] = None,
     orderly: Annotated[
         bool, typer.Option("--orderly", help="Consume the messages of a queue one after the other.")
@@ -77,28 +80,43 @@ def demo(
     grpc: Annotated[
         bool,
         typer.Option(
-            "--grpc", help="Send and receive with RocketMQ's Python SDK, through a proxy."
+            "--grpc", help="Send and receive through a proxy, with RocketMQ's Python SDK."
         ),
     ] = False,
     replicas: Annotated[
         int,
-        typer.Option(min=1, help="Brokers of one broker name, with three controllers if above 1."),
+        typer.Option(
+            min=1,
+            help=(
+                "Number of brokers with the same broker name. Above 1, three controllers start too."
+            ),
+        ),
     ] = 1,
     kill_master: Annotated[
-        bool, typer.Option("--kill-master", help="Kill the master of the replicas with SIGKILL.")
+        bool,
+        typer.Option(
+            "--kill-master", help="Kill the master of the replicas with SIGKILL during the demo."
+        ),
     ] = False,
     secure: Annotated[
         bool,
-        typer.Option("--secure", help="Use TLS only, users with rules, and a secret of members."),
+        typer.Option(
+            "--secure", help="Use TLS only, users with rules, and a secret that roles must know."
+        ),
     ] = False,
     record: Annotated[
         Path | None,
         typer.Option(
-            "--record", metavar="FILE", help="Record what happens, for pocketmq watch --from FILE."
+            "--record",
+            metavar="FILE",
+            help="Record what happens. `pocketmq watch --from FILE` shows it again.",
         ),
     ] = None,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Skip the last step, the table by Spark.")
+        bool,
+        typer.Option(
+            "--no-spark", help="Leave out the last step, in which Spark computes the table."
+        ),
     ] = False,
 ) -> int:
     from pocketmq.cluster.demo.modes import Mode

@@ -11,7 +11,7 @@ import typer
 from pocketmq.cluster.cli.common.output import Sentences, show, tell
 from pocketmq.cluster.cli.common.tables import Table
 
-LAB_HELP = """Exercises with a judge: write a small program.
+LAB_HELP = """Exercises: write small programs, and have them judged.
 
 Any language will do.
 
@@ -25,7 +25,7 @@ Examples:
   pocketmq lab check 4 "node pay.js"         the same in another language
 """
 
-START_HELP = """Copy a lab's page and starting file into a folder.
+START_HELP = """Copy the page and the starting file of a lab into a folder.
 
 \b
 Examples:
@@ -33,10 +33,10 @@ Examples:
   pocketmq lab start 1 ~/course/monday
 """
 
-CHECK_HELP = """Judge a program on a cluster of its own; takes some seconds.
+CHECK_HELP = """Judge a program on a cluster of its own. This takes some seconds.
 
-Runs the stages in order, from the first one each time, and shows the first wrong step with what
-happened before it. The exit status is 0 only if all stages pass.
+The command runs the stages in order, always from the first one. It shows the first wrong step, with
+what happened before it. The exit status is 0 only if all stages pass.
 
 \b
 Examples:
@@ -45,7 +45,9 @@ Examples:
   pocketmq lab check 1 "java -jar lab.jar"   any command
 """
 
-Number = Annotated[int, typer.Argument(metavar="N", help="Number of the lab, as `list` shows it.")]
+Number = Annotated[
+    int, typer.Argument(metavar="N", help="Number of the lab, as `pocketmq lab list` shows it.")
+]
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

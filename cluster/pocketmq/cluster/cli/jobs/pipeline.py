@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 FLIGHTS_HELP = """Compute flight delays per carrier and hour, with Spark.
 
-Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the
-topic to its end and stops, or with --follow goes on until Ctrl-C. Writes Parquet, a picture and a
-checkpoint into the folder; a second run goes on from the checkpoint.
+The job needs Java 17 or later and `pip install 'pocketmq[spark]'`. It reads the topic to its end
+and stops. With --follow it goes on until Ctrl-C. It writes Parquet, a picture and a checkpoint into
+the folder. A second run continues from the checkpoint.
 
 \b
 Examples:
@@ -32,13 +32,13 @@ Examples:
   pocketmq consume flight-delays --count 5
 """
 
-PACKAGE_HELP = """Write the files that Spark executors without PocketMQ need.
+PACKAGE_HELP = """Write the files that Spark's executors need to run PocketMQ.
 
-The zip file for --py-files has the code. The archive for --archives has the dependencies with
-compiled parts, for executors with this Python version and platform. Executors also need PyArrow
-and NumPy. In client mode the driver needs `pip install 'pocketmq[spark]'`. Prints the command
-line for spark-submit, and what cluster mode needs as well. --with adds a package with its
-dependencies.
+The zip file for --py-files contains PocketMQ's code. The archive for --archives contains the
+compiled dependencies, for executors with the same Python version and platform. Executors also need
+PyArrow and NumPy. In client mode the driver needs `pip install 'pocketmq[spark]'`. The command
+prints the spark-submit command line, and what cluster mode needs as well. --with adds another
+package with its dependencies.
 
 \b
 Examples:
@@ -51,11 +51,11 @@ Examples:
 
 EXPORT_HELP = """Export a topic's new messages into a table, with Spark.
 
-Exports the messages up to the topic's present end, and stops; run it again for later messages. A
-killed run leaves no message twice in the table. If messages were deleted before their export, or
-the topic was created again, the command fails; with --no-fail-on-data-loss it counts the lost
-messages and goes on. Needs Java 17 or later and `pip install 'pocketmq[spark]'`, and for Delta
-and Iceberg `pocketmq[lake]`.
+The job exports the messages that the topic has at the start, and stops. Run it again to export
+later messages. If a run is killed, the next run leaves no message twice in the table. The job fails
+if messages were deleted before their export, or if the topic was created again. With
+--no-fail-on-data-loss it counts the lost messages and continues. It needs Java 17 or later and `pip
+install 'pocketmq[spark]'`; Delta and Iceberg need `pocketmq[lake]`.
 
 \b
 Examples:
@@ -101,14 +101,15 @@ def export(
     last_by: Annotated[
         str,
         typer.Option(
-            metavar="COLUMN", help="Keep only the last row for each value of this column."
+            metavar="COLUMN", help="For each value of this column, keep only the last row."
         ),
     ] = "",
     tombstone: Annotated[
         str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
     ] = "",
     rows_per_commit: Annotated[
-        int, typer.Option(min=0, help="Most rows of a commit; 0: chosen for the table.")
+        int,
+        typer.Option(min=0, help="Maximum number of rows in a commit. 0: chosen for the table."),
     ] = 0,
     fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
     master: Master = "",
@@ -200,9 +201,9 @@ def package(
 
 def flights(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
-    topic: Annotated[str, typer.Option(help="Topic with a flight as JSON in each message.")] = (
-        "flights"
-    ),
+    topic: Annotated[
+        str, typer.Option(help="Topic with flights. Each message is one flight as JSON.")
+    ] = ("flights"),
     to: Annotated[str, typer.Option(help="Topic for the windows; empty for none.")] = (
         "flight-delays"
     ),
@@ -211,7 +212,10 @@ def flights(
     ),
     window: Annotated[str, typer.Option(help="Length of a window.")] = "1 hour",
     watermark: Annotated[
-        str, typer.Option(help="How late a flight may arrive; the demo's flights are months apart.")
+        str,
+        typer.Option(
+            help="How late a flight may arrive. In the demo, flights can arrive months late."
+        ),
     ] = "400 days",
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
     master: Master = "",

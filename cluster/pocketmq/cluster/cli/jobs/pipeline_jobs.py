@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 AUDIT_HELP = """Check stores completely.
 
-The exit status is 1 if something is wrong. Checks records, queue entries and index entries as
-`pocketmq store verify` does, and that committed offsets are in range. With --replicas, the
-stores are replicas of one broker, the master's first. The command compares each store with the
-first, and prints each difference with file and byte. Brokers must be stopped.
+The exit status is 1 if something is wrong. The job checks records, queue entries and index entries
+as `pocketmq store verify` does. It also checks that committed offsets are in range. With
+--replicas, the stores are replicas of one broker, the master's first. The job then compares the
+other stores with the master's, and prints each difference with its file and byte. Brokers must be
+stopped.
 
 \b
 Examples:
@@ -43,12 +44,12 @@ Examples:
 
 LATENCY_HELP = """Measure latencies, retries, keys and skew, with Spark.
 
-Also counts dead letters. SOURCE is store:DIR, parquet:DIR, delta:TABLE,
-iceberg:DIR/NAMESPACE.NAME or topic:NAME. The latency from born to store comes from a record's
-two times. No store has the time of a commit, so take samples of the committed offsets with
---sample while the consumers run. A message counts as committed at the first sample past it;
-column `error` says how far apart the samples were. Needs Java 17 or later and `pip install
-'pocketmq[spark]'`.
+The job also counts dead letters. SOURCE is store:DIR, parquet:DIR, delta:TABLE,
+iceberg:DIR/NAMESPACE.NAME or topic:NAME. The latency from born to store is the difference of a
+record's two times. Stores do not contain the times of commits. To measure those, run the command
+with --sample while the consumers run: it takes samples of the committed offsets. A message counts
+as committed at the first sample that is past it. The column `error` says how far apart the samples
+were. The job needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -61,9 +62,9 @@ Examples:
 
 TRACE_HELP = """Show the life of a key or of a message, with Spark.
 
-Steps are: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset
-id. SOURCES are stores, tables or topics as for `latency`, and the command needs the same
-packages.
+The steps of a message are: stored, sent back, retried, dead, committed. WANTED is a key, a unique
+id (UNIQ_KEY) or an offset id. SOURCES are stores, tables or topics, as for `latency`. The job needs
+the same packages as `latency`.
 
 \b
 Examples:
@@ -95,7 +96,10 @@ FailOnDataLoss = Annotated[
     bool,
     typer.Option(
         "--fail-on-data-loss/--no-fail-on-data-loss",
-        help="Stop if messages are gone; otherwise count them and go on.",
+        help=(
+            "Stop if messages were deleted before they were read. With "
+            "--no-fail-on-data-loss, count them and go on."
+        ),
     ),
 ]
 
@@ -314,7 +318,10 @@ def rebalance(
     steps: Annotated[int, typer.Option(min=0, help="How often consumers leave or join.")] = 4,
     churn: Annotated[float, typer.Option(min=0, max=1, help="Share that does.")] = 0.1,
     strategy: Annotated[
-        str, typer.Option(help="Strategies, separated by commas; module:Class for your own.")
+        str,
+        typer.Option(
+            help="Strategies, separated by commas. module:Class is a strategy of your own."
+        ),
     ] = "averagely,circle,consistent-hash",
     seed: Annotated[int, typer.Option(help="Seed: decides who leaves.")] = 7,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,

@@ -17,13 +17,13 @@ from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 REPLAY_HELP = """Send stored messages once more, with Spark.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
-go in the order of their store times; messages of one key go to one queue. They keep bodies,
-tags, keys and properties; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS have the former place
-and times. With --state, a killed replay goes on where it was; only messages that it was sending
-may come twice. If the source deleted messages before they were sent, or is another topic or
-store than before, the command fails; with --no-fail-on-data-loss it counts the lost messages and
-goes on. Spark reads and sorts, this process sends. Needs Java 17 or later and `pip install
-'pocketmq[spark]'`.
+are sent in the order of their store times. All messages of one key go to the same queue. They keep
+their bodies, tags, keys and properties. REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS have their
+former place and times. With --state, a killed replay continues where it stopped; only the messages
+that it was sending may be sent twice. The job fails if the source deleted messages before they were
+sent, or is not the same topic or store as before. With --no-fail-on-data-loss it counts the lost
+messages and continues. Spark reads and sorts; this process sends. The job needs Java 17 or later
+and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -47,7 +47,7 @@ def replay(
     topic: Annotated[str, typer.Option(help="Only these topics of the source.")] = "",
     speed: Annotated[
         float,
-        typer.Option(min=0, help="1 for the original pace, N times as fast, 0 for full speed."),
+        typer.Option(min=0, help="1: the original pace. N: N times as fast. 0: full speed."),
     ] = 1.0,
     rate: Annotated[float, typer.Option(min=0, help="Most messages a second; 0: no limit.")] = 0.0,
     state: Annotated[

@@ -16,11 +16,11 @@ from pocketmq.runtime.words import counted
 
 DECODE_HELP = """Decode bodies by their schemas into Parquet, with Spark.
 
-Each topic has a folder DIR/topics/TOPIC; bodies that cannot be decoded go to DIR/bad. SOURCE is
+Each topic gets a folder DIR/topics/TOPIC. Bodies that cannot be decoded go to DIR/bad. SOURCE is
 store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. REGISTRY is a JSON
 file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or the address of a registry with
 Confluent's REST interface. --envelope reads change events of Debezium and Canal. The exit status is
-1 when there are bad rows. Needs Java 17 or later and `pip install 'pocketmq[spark,schema]'`.
+1 if there are bad rows. The job needs Java 17 or later and `pip install 'pocketmq[spark,schema]'`.
 
 \b
 Examples:
@@ -33,9 +33,9 @@ Examples:
 
 CHECK_HELP = """Check whether versions of a schema are compatible.
 
-backward: the newer version can read what the older one wrote. forward: the older version can
-read what the newer one wrote. full: both. The exit status is 1 if they are not compatible, or if
-a field cannot be checked.
+backward: the newer version can read data that the older version wrote. forward: the older version
+can read data that the newer version wrote. full: both. The exit status is 1 if the versions are not
+compatible, or if a field cannot be checked.
 
 \b
 Examples:
@@ -59,7 +59,7 @@ def decode(
     registry: Where = "",
     topic: Annotated[str, typer.Option(help="Only these topics, separated by commas.")] = "",
     framed: Annotated[
-        bool, typer.Option("--framed", help="Bodies begin with the id of their schema.")
+        bool, typer.Option("--framed", help="Each body begins with the id of its schema.")
     ] = False,
     envelope: Annotated[bool, typer.Option("--envelope", help="Bodies are change events.")] = False,
     keys: Annotated[str, typer.Option(help="Columns of the primary key.")] = "",

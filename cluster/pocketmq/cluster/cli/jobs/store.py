@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
 
-DIR is a store root, or a folder of them. A broker may be running on it; the command changes
+DIR is a store root, or a folder of store roots. A broker may be running on it. The command changes
 nothing.
 
 \b
@@ -44,11 +44,12 @@ Examples:
 
 VERIFY_HELP = """Check every record, queue entry and index entry.
 
-For each record it checks the CRC of the body, and the offsets.
+For each record, the command checks its offsets and the CRC of its body.
 
-Prints each problem with file and byte; the exit status is 1 if there is one. What the next start of
-a killed broker corrects is a note, not a problem. Changes no file. If a broker has the store open,
-the command checks what was there when it began.
+The command prints each problem with its file and byte; the exit status is 1 if there is a problem.
+A killed broker can leave damage that its next start repairs: the command prints it as a note. The
+command changes no file. If a broker has the store open, the command checks the data that the store
+had at the command's start.
 
 \b
 Examples:
@@ -58,8 +59,8 @@ Examples:
 
 CAT_HELP = """Print the messages of one queue, as JSON lines or as stored.
 
-A body that is not UTF-8 is printed as bodyBase64. A message that cannot be read is reported on
-standard error, and the exit status is 1. A broker may be working on the store.
+If a body is not UTF-8, it is printed as bodyBase64. If a message cannot be read, standard error
+says so, and the exit status is 1. A broker may be running on the store.
 
 \b
 Examples:
@@ -70,7 +71,7 @@ Examples:
 
 REBUILD_HELP = """Rebuild consume queues and index from the log.
 
-Deletes the old queues and the old index. The broker must be stopped.
+The command deletes the old queues and the old index first. The broker must be stopped.
 
 \b
 Example:
@@ -86,7 +87,7 @@ IndexSlots = Annotated[
     typer.Option(
         "--index-slots",
         min=1,
-        help="Hash slots of an index file, if not a quarter of its entries.",
+        help="Hash slots of an index file, if they are not a quarter of its entries.",
         show_default=False,
     ),
 ]
@@ -95,7 +96,7 @@ DelayLevels = Annotated[
     typer.Option(
         "--delay-levels",
         metavar="'1s 5s ...'",
-        help="The broker's message_delay_level, if it is not the default.",
+        help="The broker's message_delay_level, if the broker does not use the default.",
         show_default=False,
     ),
 ]
@@ -358,7 +359,9 @@ def rebuild(
     delay_levels: DelayLevels = None,
     profile: Annotated[
         ProfileName,
-        typer.Option("--profile", help="The broker's profile; from 5.5 on tags are indexed too."),
+        typer.Option(
+            "--profile", help="The profile of the broker. From 5.5 on, the index also has tags."
+        ),
     ] = DEFAULT_PROFILE,
     output: Sentences = None,
 ) -> None:

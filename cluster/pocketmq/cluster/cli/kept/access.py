@@ -24,7 +24,7 @@ from pocketmq.protocol.bodies.access import AclInfo, UserInfo
 from pocketmq.protocol.releases import version_number
 from pocketmq.runtime.errors import CallerError
 
-USER_LIST_HELP = """List the users that brokers know; not their passwords.
+USER_LIST_HELP = """List the users that the brokers know, without passwords.
 
 \b
 Examples:
@@ -34,8 +34,8 @@ Examples:
 
 USER_CREATE_HELP = """Create a user on every broker.
 
-The user's name is the access key, the password is the secret key. Without --password, the
-command asks for the password.
+The user's name is the access key. The password is the secret key. Without --password, the command
+asks for the password.
 
 \b
 Examples:
@@ -68,9 +68,9 @@ Examples:
 
 ACL_GRANT_HELP = """Add a rule to a user on every broker.
 
-The rule replaces the user's earlier rule about the same resource. Resources: Topic:orders,
+If the user has a rule about the same resource, the new rule replaces it. Resources: Topic:orders,
 Group:bill*, Topic:*, Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get,
-List, All. A producer needs Pub on its topic, a consumer Sub on topic and group.
+List, All. A producer needs Pub on its topic. A consumer needs Sub on its topic and its group.
 
 \b
 Examples:
@@ -79,7 +79,7 @@ Examples:
   pocketmq acl grant shop Group:bill* Sub --from 10.0.0.0/8
 """
 
-ACL_REVOKE_HELP = """Remove a rule of a user on every broker, or all of its rules.
+ACL_REVOKE_HELP = """Remove one rule of a user, or all its rules, on every broker.
 
 \b
 Examples:
@@ -87,10 +87,10 @@ Examples:
   pocketmq acl revoke shop
 """
 
-ACL_EXPORT_HELP = """Print mqadmin commands that create the users and rules.
+ACL_EXPORT_HELP = """Print mqadmin commands that create these users and rules.
 
-The commands are for RocketMQ, which cannot read PocketMQ's file of users and rules. Without
---with-secrets they have PASSWORD in place of each password.
+The commands are for RocketMQ, because it cannot read PocketMQ's file of users and rules. Without
+--with-secrets, the word PASSWORD stands in place of each password.
 
 \b
 Examples:
@@ -99,10 +99,10 @@ Examples:
       -n 127.0.0.1:9876 > users.sh
 """
 
-ACL_EXPLAIN_HELP = """Show whether a user may do something, and which rule decides.
+ACL_EXPLAIN_HELP = """Show whether a user may do something, and which rule decides it.
 
-Asks every broker for the user's rules, and applies them in the order of the broker's release.
-The exit status is 1 if a broker refuses.
+The command asks every broker for the user's rules. It applies them in the order in which the
+broker's release does. The exit status is 1 if a broker would refuse the action.
 
 \b
 Examples:
@@ -127,7 +127,7 @@ def register(app: typer.Typer) -> None:
     acl.command("revoke", help=ACL_REVOKE_HELP)(revoke)
     acl.command("explain", help=ACL_EXPLAIN_HELP)(explain)
     acl.command("export", help=ACL_EXPORT_HELP)(export)
-    app.add_typer(acl, name="acl", help="What users may do: rules, and which one decides.")
+    app.add_typer(acl, name="acl", help="Rules of what users may do, and which rule decides.")
 
 
 def list_users(output: Output = None, nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
@@ -200,7 +200,7 @@ def delete_user(
 
 def list_rules(
     user: Annotated[
-        str | None, typer.Option(help="Only rules of users whose name contains this.")
+        str | None, typer.Option(help="Show only rules of users whose name contains this text.")
     ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -220,7 +220,7 @@ def grant(
     deny: Annotated[bool, typer.Option("--deny", help="Forbid, in place of allow.")] = False,
     source: Annotated[
         list[str] | None,
-        typer.Option("--from", help="Address or network of clients; may be repeated."),
+        typer.Option("--from", help="Address or network of clients. The option may be repeated."),
     ] = None,
     broker: Brokers = None,
     output: Sentences = None,
@@ -248,7 +248,7 @@ def grant(
 def revoke(
     user: Username,
     resource: Annotated[
-        str | None, typer.Argument(help="What the rule is about; all rules if left out.")
+        str | None, typer.Argument(help="Resource of the rule. Without it, all rules are removed.")
     ] = None,
     broker: Brokers = None,
     output: Sentences = None,
@@ -265,7 +265,9 @@ def revoke(
 
 def explain(
     user: Username,
-    action: Annotated[str, typer.Argument(help="Pub, Sub, Create, Update, Delete, Get or List.")],
+    action: Annotated[
+        str, typer.Argument(help="One of Pub, Sub, Create, Update, Delete, Get and List.")
+    ],
     resource: Annotated[str, typer.Argument(help="One, as Topic:orders.")],
     source: Annotated[str, typer.Option("--from", help="Address of the client.")] = "127.0.0.1",
     output: Sentences = None,

@@ -44,8 +44,8 @@ Examples:
 
 SHOW_HELP = """Show a consumer group's members, subscriptions and offsets.
 
-For each queue: its end (the offset of the next message to be stored), the group's offset (the
-next message to be consumed), their difference, and the client that owns the queue.
+For each queue: its end (the offset of the next message to be stored), the group's offset (the next
+message to be consumed), the difference between them, and the client that owns the queue.
 
 \b
 Examples:
@@ -53,12 +53,12 @@ Examples:
   pocketmq group show billing -o json
 """
 
-EXPLAIN_HELP = """Explain why a group gets nothing, gets it twice, or lags.
+EXPLAIN_HELP = """Explain why a group lags, gets nothing, or gets messages twice.
 
-Asks brokers, gRPC proxies and members, and prints each problem with what to do. Examples of
-problems: no member, members with different subscriptions, more members than queues, two clients
-with one id, offsets past the end, missing permissions, dead letters. The exit status is 1 if
-there is a problem.
+The command asks brokers, gRPC proxies and members, and prints each problem with what to do.
+Examples of problems: no member, members with different subscriptions, more members than queues, two
+clients with one id, offsets past the end, missing permissions, dead letters. The exit status is 1
+if there is a problem.
 
 \b
 Examples:
@@ -68,9 +68,9 @@ Examples:
 
 RESET_HELP = """Set a group's offsets in a topic.
 
-Works with and without running members. Prints for each queue the old and the new offset, and how
-many messages are consumed again or skipped. A time means the first message stored then or later (on
-a 4.9 broker the nearest one).
+The command works with and without running members. For each queue it prints the old and the new
+offset, and how many messages are consumed again or skipped. A time means the first message stored
+at that time or later. On a 4.9 broker it means the nearest message.
 
 \b
 Examples:
@@ -83,9 +83,9 @@ Examples:
       only shows what it would do
 """
 
-SIMULATE_HELP = """Show who would get which queue of a topic, step by step.
+SIMULATE_HELP = """Show which client would get which queue, step by step.
 
-Takes the topic's queues from the running cluster; with --queues it needs no cluster.
+The command asks the running cluster for the topic's queues. With --queues it needs no cluster.
 
 \b
 Examples:
@@ -182,7 +182,9 @@ def reset(
     topic: TopicName,
     to: Annotated[
         str | None,
-        typer.Option(metavar="start|end|TIME", help="start, end or a time; or give --ago."),
+        typer.Option(
+            metavar="start|end|TIME", help="New place: start, end or a time. Or give --ago."
+        ),
     ] = None,
     ago: Annotated[
         str | None, typer.Option(metavar="DURATION", help="A duration before now: 90s, 10m, 2h.")
@@ -255,7 +257,7 @@ def simulate(
     topic: Annotated[
         str,
         typer.Argument(
-            help="Topic whose queues are shared; any name with --queues.",
+            help="Topic whose queues are shared. With --queues, any name will do.",
             autocompletion=complete_topic,
         ),
     ],
@@ -267,19 +269,19 @@ def simulate(
         int | None,
         typer.Option(
             min=1,
-            help="Number of queues on each broker; then no cluster is needed.",
+            help="Number of queues on each broker. With it, no cluster is needed.",
             show_default="the route's",
         ),
     ] = None,
     broker: Annotated[
         list[str] | None,
-        typer.Option(help="With --queues: a broker's name; may be repeated."),
+        typer.Option(help="Name of a broker, with --queues. The option may be repeated."),
     ] = None,
     rooms: Annotated[
         str,
         typer.Option(
             metavar="A,B",
-            help="For machine-room strategies: the rooms; clients are assigned to them in turn.",
+            help="Rooms for the machine-room strategies. Clients are assigned to them in turn.",
         ),
     ] = "",
     fixed: Annotated[

@@ -24,10 +24,10 @@ from pocketmq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupC
 from pocketmq.protocol.scalars import INT32_MAX
 from pocketmq.runtime.errors import CallerError, ConfigError
 
-CREATE_HELP = """Create a consumer group, or change the given settings of one.
+CREATE_HELP = """Create a consumer group, or change the settings of a group.
 
-A broker creates a group with the default settings when its first consumer connects. Create it
-before if it needs other settings, such as --fifo for RocketMQ's 5.x SDKs.
+When a group's first consumer connects, the broker creates the group with the default settings.
+Create the group before if it needs other settings, such as --fifo for RocketMQ 5's SDKs.
 
 \b
 Examples:
@@ -46,9 +46,9 @@ Examples:
 
 DELETE_HELP = """Delete a consumer group on all brokers.
 
-Asks first, unless --yes is given. The group's offsets stay, unless --clean-offset is given. Its
-retry topic and dead letters stay: delete them with `pocketmq topic delete '%DLQ%billing'`. If a
-consumer of the group still runs, the broker creates the group again.
+The command asks first, unless --yes is given. The group's offsets stay, unless --clean-offset is
+given. Its retry topic and dead letters stay: delete them with `pocketmq topic delete
+'%DLQ%billing'`. If a consumer of the group still runs, the broker creates the group again.
 
 \b
 Examples:
@@ -63,13 +63,19 @@ Fifo = Annotated[
     typer.Option(
         "--fifo/--no-fifo",
         "--consume-message-orderly/--no-consume-message-orderly",
-        help="Proxies deliver the messages of each message group in order; remoting consumers "
-        "choose their order themselves.",
+        help=(
+            "Proxies deliver the messages of each message group in order. Remoting consumers "
+            "choose their order themselves."
+        ),
     ),
 ]
 RetryMaxTimes = Annotated[
     int | None,
-    typer.Option(min=0, max=INT32_MAX, help="Retries of a message before it is a dead letter."),
+    typer.Option(
+        min=0,
+        max=INT32_MAX,
+        help="Maximum number of retries of a message. Then it becomes a dead letter.",
+    ),
 ]
 RetryQueueNums = Annotated[
     int | None,
@@ -80,8 +86,10 @@ RetryPolicy = Annotated[
     typer.Option(
         "--group-retry-policy",
         metavar="JSON",
-        help="How long retries wait; RocketMQ's proxy reads it: "
-        """{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.""",
+        help=(
+            "How long each retry waits. Only RocketMQ's proxy reads it: "
+            '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.'
+        ),
     ),
 ]
 ConsumeEnable = Annotated[
@@ -92,32 +100,33 @@ FromMin = Annotated[
     bool | None,
     typer.Option(
         "--consume-from-min-enable/--no-consume-from-min-enable",
-        help="Kept for RocketMQ's tools; no broker reads it.",
+        help="Only kept for RocketMQ's tools; no broker reads it.",
     ),
 ]
 Broadcast = Annotated[
     bool | None,
     typer.Option(
         "--consume-broadcast-enable/--no-consume-broadcast-enable",
-        help="Whether each member may consume all messages (broadcasting).",
+        help="Whether the group may consume by broadcast: each member gets all messages.",
     ),
 ]
 Notify = Annotated[
     bool | None,
     typer.Option(
         "--notify-consumer-ids-changed/--no-notify-consumer-ids-changed",
-        help="Whether members are notified at once when another joins or leaves.",
+        help="Whether members are notified at once when another member joins or leaves.",
     ),
 ]
 BrokerId = Annotated[
-    int | None, typer.Option(min=0, help="Id of the replica to pull from; 0 is the master.")
+    int | None,
+    typer.Option(min=0, help="Id of the replica from which the group pulls. 0 is the master."),
 ]
 WhichBroker = Annotated[
     int | None,
     typer.Option(
         "--which-broker-when-consume-slowly",
         min=0,
-        help="Id of the replica to pull from when the group is far behind.",
+        help="Id of the replica from which the group pulls when it is far behind.",
     ),
 ]
 Attributes = Annotated[

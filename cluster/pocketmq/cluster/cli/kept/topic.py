@@ -30,7 +30,7 @@ from pocketmq.runtime.words import counted
 
 CREATE_HELP = """Create a topic.
 
-If the topic exists, the command changes nothing and says what would change; --update changes it.
+If the topic exists already, the command only shows what would change. --update makes the changes.
 
 \b
 Examples:
@@ -68,9 +68,8 @@ Example:
 
 STATS_HELP = """Show the queues of a topic, and how many messages go in and out.
 
-For each queue: the oldest offset still stored, the offset of the next message to be stored, and
-the time of the last message. For each broker: messages per second in the last minute; "out"
-counts all groups.
+For each queue: the oldest stored offset, the offset of the next message, and the time of the last
+message. For each broker: messages per second in the last minute. The rate "out" counts all groups.
 
 \b
 Examples:
@@ -80,7 +79,7 @@ Examples:
 
 DELETE_HELP = """Delete a topic with its messages, on all brokers and nameservers.
 
-Asks first, unless --yes is given. System topics cannot be deleted.
+The command asks first, unless --yes is given. System topics cannot be deleted.
 
 \b
 Examples:
@@ -117,8 +116,10 @@ MessageTypeOption = Annotated[
     MessageType | None,
     typer.Option(
         metavar="TYPE",
-        help="Type of messages that proxies accept for the topic: NORMAL, FIFO, DELAY, "
-        "TRANSACTION, MIXED (all of these), or with profile 5.5 PRIORITY.",
+        help=(
+            "Type of the messages that proxies accept for the topic: NORMAL, FIFO, DELAY, "
+            "TRANSACTION, MIXED (all of these). Profile 5.5 also has PRIORITY."
+        ),
         case_sensitive=False,
         show_default="as it is; a new topic is for NORMAL",
     ),
@@ -134,7 +135,7 @@ def create(
     broker: OnBrokers = None,
     message_type: MessageTypeOption = None,
     change_it: Annotated[
-        bool, typer.Option("--update", help="Change the topic if it is there already.")
+        bool, typer.Option("--update", help="Change the topic if it exists already.")
     ] = False,
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,

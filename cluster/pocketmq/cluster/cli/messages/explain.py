@@ -22,8 +22,9 @@ from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
 
 MESSAGE_HELP = """Show the whole life of a message, and where it is now.
 
-Finds every copy of the message, also in the topics of delays, transactions, retries and dead
-letters. Says for each group, by its offsets, whether it has consumed the message.
+The command finds every copy of the message, also in the topics of delays, transactions, retries and
+dead letters. For each group, it says by the group's offsets whether the group has consumed the
+message.
 
 \b
 Examples:

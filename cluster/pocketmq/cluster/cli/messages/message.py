@@ -36,7 +36,7 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 SEND_HELP = """Send messages, and print where each was stored.
 
-With - as BODY, each line of standard input is a message.
+If BODY is -, each line of standard input is a message.
 
 \b
 Examples:
@@ -50,8 +50,9 @@ Examples:
 
 CONSUME_HELP = """Consume a topic as a member of a group; print each message.
 
-Members of one group share the topic's queues: start the command twice to see it. A group gets each
-message once, so a second start goes on where the first one ended; another --group starts over.
+The members of a group share the topic's queues: start the command twice to see it. A group gets
+each message once. A second start continues where the first one ended. Another --group begins from
+the start.
 
 \b
 Examples:
@@ -88,13 +89,17 @@ def register(app: typer.Typer) -> None:
 def send(
     topic: TopicName,
     body: Annotated[
-        str, typer.Argument(help="Body of the message; - sends each line of standard input.")
+        str,
+        typer.Argument(
+            help="Body of the message. With -, each line of standard input is a message."
+        ),
     ],
     tag: Annotated[str | None, typer.Option(help="Tag, by which consumers filter.")] = None,
     key: Annotated[str | None, typer.Option(help="Key, by which it can be found.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How often to send it.")] = 1,
     ordered_by: Annotated[
-        str | None, typer.Option(help="Messages with the same value go to one queue, in order.")
+        str | None,
+        typer.Option(help="Messages with the same value go to the same queue, in order."),
     ] = None,
     delay_level: Annotated[
         int, typer.Option(min=0, max=len(LEVELS), help="1..18: 1s 5s 10s 30s 1m ... 2h.")
@@ -104,8 +109,8 @@ def send(
         typer.Option(
             metavar="DURATION",
             help=(
-                "Deliver the message this much later: 10s, 95s, 2h. A delay that is no delay "
-                "level needs a broker of 5.x, and may be up to 3d."
+                "Deliver the message later: after 10s, 95s, 2h. Delays that are no delay level "
+                "need a broker of 5.x, and may be at most 3d."
             ),
         ),
     ] = None,

@@ -44,10 +44,11 @@ FORMAT_LETTERS = """\
   %i message id   %I offset id   %% percent   \\n \\t \\r \\0 \\xHH characters
 """
 
-TAIL_HELP = f"""Print messages as they arrive, without a group.
+TAIL_HELP = f"""Print messages as they arrive, without using a group.
 
-Creates no group and commits no offset: consumers still get all of their messages. Without --from it
-begins with the next message. -o json prints an object on a line for each message.
+The command creates no group and commits no offset, so consumers still get all of their messages.
+Without --from it begins with the next message. With -o json it prints each message as a JSON object
+on one line.
 
 \b
 Formats of -f:
@@ -67,7 +68,7 @@ Examples:
 
 SHOW_HELP = """Show one message: its fields, properties and body.
 
-Name the message by its unique id, by its offset id, or by topic, queue and offset.
+Name the message by its unique id, by its offset id, or by its topic, queue and offset.
 
 \b
 Examples:
@@ -79,7 +80,11 @@ Examples:
 
 From = Annotated[
     str,
-    typer.Option("--from", metavar="POSITION", help="start, end, offset, -N, 10m-ago or a time."),
+    typer.Option(
+        "--from",
+        metavar="POSITION",
+        help="Where to begin: start, end, offset, -N, 10m-ago or a time.",
+    ),
 ]
 Queues = Annotated[
     list[str] | None,
@@ -150,7 +155,7 @@ def tail(
         typer.Option(
             "--until",
             metavar="POSITION",
-            help="Where the command ends; it does not print this message.",
+            help="Where to end. The message at this place is not printed.",
             show_default="never",
         ),
     ] = None,

@@ -40,7 +40,8 @@ from pocketmq.runtime.words import counted
 
 EXPORT_HELP = """Write messages as JSON lines, with properties and times.
 
-A body that is no UTF-8 is written as bodyBase64. Retry and dead letter topics are topics as well.
+If a body is not UTF-8, the field bodyBase64 has it. You can also export retry topics and dead
+letter topics.
 
 \b
 Examples:
@@ -54,11 +55,11 @@ Examples:
       letters: `pocketmq message tail --help`
 """
 
-IMPORT_HELP = """Send the messages of JSON lines that `message export` wrote.
+IMPORT_HELP = """Send the messages of a JSON lines file of `message export`.
 
-Messages keep body, flag and properties, the unique id included; place and times are new. Properties
-of delays and retries are left out. Messages of one queue stay in their order. The whole file is
-checked before the first message is sent.
+The sent messages have the same body, flag, properties and unique id. Their queues, offsets and
+times are new. Properties of delays and retries are left out. Messages of one queue stay in their
+order. The whole file is checked before the first message is sent.
 
 \b
 Examples:
@@ -69,10 +70,10 @@ Examples:
       --topic orders-copy
 """
 
-RESEND_HELP = """Send a group's dead letters to their topics again.
+RESEND_HELP = """Send the dead letters of a group to their topics again.
 
-The messages get all their retries again, and keep their ids, keys and properties.
-ORIGIN_MESSAGE_ID has the id of the first copy. The dead letters stay in the dead letter topic.
+The messages keep their ids, keys and properties, and get all their retries again. Their property
+ORIGIN_MESSAGE_ID is the id of the first copy. The dead letters stay in the dead letter topic.
 
 \b
 Examples:
@@ -102,7 +103,7 @@ def export_messages(
     ] = None,
     bodies: Annotated[
         Literal["text", "base64"],
-        typer.Option(help="base64: write every body as base64, also text."),
+        typer.Option(help="base64: write every body as base64, even if it is text."),
     ] = "text",
     format_text: Format = None,
     output: Sentences = None,

@@ -33,9 +33,9 @@ from pocketmq.runtime.manual_time import lock_step
 
 ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
 
-Works on processes started with --clock manual: nameservers, brokers and those consumers that run
-on a manual clock too. Dead and frozen processes are left out. If one clock moved alone, its
-process would take healthy peers for dead.
+The command moves the clocks of processes that were started with --clock manual: nameservers,
+brokers, and consumers with a manual clock. It leaves out dead and frozen processes. All clocks must
+move together: otherwise a process could take its healthy peers for dead.
 
 \b
 Examples:
@@ -53,7 +53,7 @@ Example:
   pocketmq clock show
 """
 
-NEXT_HELP = """Move the time to the next deadline, and show what fired.
+NEXT_HELP = """Move the time to the next deadline, and show what fired there.
 
 \b
 Example:
@@ -76,7 +76,7 @@ Example:
   pocketmq clock freeze
 """
 
-SET_HELP = """Move the time to a moment, at most 31 days ahead.
+SET_HELP = """Move the clocks to a moment, at most 31 days ahead.
 
 It cannot go back.
 
@@ -225,7 +225,9 @@ def freeze(output: Sentences = None, control: Control = None, data: Data = None)
 
 
 def set_time(
-    moment: Annotated[str, typer.Argument(help="ISO date and time in UTC, or epoch ms.")],
+    moment: Annotated[
+        str, typer.Argument(help="ISO date and time in UTC, or milliseconds since 1970.")
+    ],
     output: Sentences = None,
     control: Control = None,
     data: Data = None,

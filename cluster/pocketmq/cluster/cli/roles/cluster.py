@@ -24,12 +24,12 @@ from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
 
-SHOW_HELP = """Show the brokers: role, end of the log, and what slaves lack.
+SHOW_HELP = """Show the brokers: role, end of the log, and how far slaves lag.
 
-With controllers it also shows the epoch of the last master that wrote to the log, and the first
-offset of this epoch. In sync are the slaves of the sync-state set; without controllers, slaves
-that lack less than haMaxGapNotInSync. "lag ms" is the age of the oldest message that a slave
-lacks.
+With controllers, the command also shows the epoch of the last master that wrote to the log, and the
+first offset of this epoch. Slaves of the sync-state set are in sync. Without controllers, slaves
+that lack less than haMaxGapNotInSync are in sync. "lag ms" is the age of the oldest message that a
+slave lacks.
 
 \b
 Example:

@@ -18,9 +18,10 @@ from pocketmq.runtime.configuration.config import load, unknown_names
 from pocketmq.runtime.configuration.option_types import as_text
 from pocketmq.runtime.configuration.options import describe
 
-SHOW_HELP = """Show a role's options and where each value comes from.
+SHOW_HELP = """Show a role's options, and where each value comes from.
 
-A value comes from the first of: flag, environment variable, TOML file, broker.conf, default.
+If several places set a value, the first of these counts: flag, environment variable, TOML file,
+broker.conf, default.
 
 \b
 Examples:
@@ -37,7 +38,7 @@ def register(app: typer.Typer) -> None:
     group.command("show", help=SHOW_HELP)(show)
     group.command("get", help=config_live.GET_HELP)(config_live.get)
     group.command("set", help=config_live.SET_HELP)(config_live.set_options)
-    app.add_typer(group, name="config", help="Show options, and change those of running roles.")
+    app.add_typer(group, name="config", help="Show options; change options of running roles.")
 
 
 @dataclass(frozen=True, slots=True)

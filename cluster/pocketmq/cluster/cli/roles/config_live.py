@@ -35,8 +35,8 @@ Examples:
 
 SET_HELP = """Change options of running brokers, or of nameservers.
 
-Shows the old and the new values, and which options act only after a restart. A role writes the
-change to the file that it was started with (-c FILE), else into its store.
+The command shows the old and the new values, and which options need a restart. If a role was
+started with -c FILE, it writes the change to that file, else into its store.
 
 \b
 Examples:

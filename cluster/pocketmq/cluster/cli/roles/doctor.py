@@ -17,10 +17,11 @@ from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.doctor import Check, examine
 from pocketmq.runtime.clock import SystemClock
 
-DOCTOR_HELP = """Check a cluster: what is wrong, and what to type.
+DOCTOR_HELP = """Check a cluster: say what is wrong, and what to type.
 
-Asks nameservers and brokers from here, as clients do: ports, the addresses that brokers register,
-clocks, disks, versions, and the routes of topics. Exit status 1 if something is wrong.
+The command asks nameservers and brokers from this machine, as clients do. It checks ports,
+addresses that brokers register, clocks, disks, versions and the routes of topics. The exit status
+is 1 if something is wrong.
 
 \b
 Examples:

@@ -27,8 +27,9 @@ USUAL_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
 
 HELP = """Make another replica of a broker name the master.
 
-Only replicas in sync can be chosen, so nothing that was acknowledged is lost. The former master
-follows the new one. Without --to it takes the first other replica in sync that is alive.
+Only replicas in sync can become master, so no acknowledged message is lost. The former master
+becomes a slave of the new one. Without --to, the first other replica that is alive and in sync
+becomes master.
 
 \b
 Examples:

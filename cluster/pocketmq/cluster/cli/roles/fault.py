@@ -31,8 +31,9 @@ from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Add a fault rule.
 
-What happens: fail (answer with a code), delay, drop (the answer), lose (the request or
-notification), duplicate, reset (the connection), slow-fsync, disk-full, disk-error.
+What happens. fail: the answer is an error code. delay: the request waits first. drop: the answer is
+lost. lose: the request or notification is lost. duplicate: the request is processed twice. reset:
+the connection is closed. slow-fsync, disk-full, disk-error: faults of the disk.
 
 \b
 Examples:
@@ -43,14 +44,14 @@ Examples:
   pocketmq fault add slow-fsync --role broker-a --delay-ms 800
 """
 
-LIST_HELP = """Show the fault rules that hold, and how often each fired.
+LIST_HELP = """Show the fault rules that are set, and how often each fired.
 
 \b
 Example:
   pocketmq fault list
 """
 
-CLEAR_HELP = """Remove a fault rule, or all of them.
+CLEAR_HELP = """Remove one fault rule, or all fault rules.
 
 \b
 Examples:
@@ -60,9 +61,9 @@ Examples:
 
 PARTITION_HELP = """Cut off a role from another one, or from its clients.
 
-The rule holds until it is cleared. Data that the two sides send meanwhile arrives afterwards;
-new connections between roles are refused. Name roles as `pocketmq ps` does. `others` means every
-other role.
+The partition holds until it is cleared. Data that the two sides send to each other is delivered
+after that. New connections between roles are refused. Name the roles as `pocketmq ps` shows them.
+The name `others` means every other role.
 
 \b
 Examples:
@@ -74,9 +75,9 @@ Examples:
 
 PROXY_HELP = """Apply fault rules in front of any process.
 
-Forwards connections to the process, which may be RocketMQ's. Reads rules from a TOML or JSON
-file, and prints a line of JSON each time a rule fires. Give a broker of RocketMQ the proxy's
-address as brokerIP1, so that its clients connect through it.
+The command forwards connections to the process, which may be a role of RocketMQ. It reads rules
+from a TOML or JSON file. Each time a rule fires, it prints a line of JSON. For a broker of
+RocketMQ, set brokerIP1 to the address of fault-proxy, so that clients connect through it.
 
 \b
 Examples:

@@ -16,8 +16,8 @@ from pocketmq.cluster.control_address.declarations import Readiness, Stopping
 
 READY_HELP = """Check whether clients can work.
 
-The exit status is 1 if clients cannot work. Prints what is missing to standard error, a line
-each.
+The exit status is 1 if clients cannot work. Standard error then shows what is missing, one item on
+each line.
 
 \b
 Examples:

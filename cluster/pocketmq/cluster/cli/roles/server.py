@@ -21,11 +21,10 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
-Prints the cluster's addresses to standard output. NAMESRV_ADDR=host:port;host:port comes first
-and is for RocketMQ's clients. POCKETMQ_CONTROL=http://host:port is for `pocketmq ps` and other
-commands (docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs, and needs
-pocketmq[grpc] (docs/grpc.md). Without --data the stores are in a temporary folder, which is
-removed at the end.
+The command prints the cluster's addresses to standard output. NAMESRV_ADDR=host:port;host:port is
+for RocketMQ's clients. POCKETMQ_CONTROL=http://host:port is for `pocketmq ps` and other commands
+(docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs; the proxy needs pocketmq[grpc]
+(docs/grpc.md). Without --data the stores are in a temporary folder, which is removed at the end.
 
 \b
 Examples:
@@ -55,7 +54,7 @@ Examples:
 
 CONTROLLER_HELP = """Run one controller in the foreground (default port 9877).
 
-Controllers choose the master of a broker name, and elect another one when the master dies. Of
+Controllers choose the master of each broker name. When a master dies, they elect another one. Of
 three controllers, one may fail.
 
 \b
@@ -80,8 +79,8 @@ Examples:
 
 PROXY_HELP = """Run one gRPC proxy in the foreground (default port 8081).
 
-RocketMQ 5's SDKs speak gRPC to the proxy, which passes their requests on to brokers of PocketMQ
-or RocketMQ. Needs pocketmq[grpc] (docs/grpc.md).
+RocketMQ 5's SDKs send gRPC calls to the proxy. The proxy passes them on to brokers of PocketMQ or
+RocketMQ. The command needs pocketmq[grpc] (docs/grpc.md).
 
 \b
 Examples:
@@ -166,19 +165,22 @@ def up(
     ] = None,
     sync_slaves: Annotated[
         bool | None,
-        typer.Option("--sync-slaves", help="Answer a send when one slave has the message."),
+        typer.Option(
+            "--sync-slaves", help="Answer a send only when at least one slave has the message."
+        ),
     ] = None,
     acting_master: Annotated[
         bool | None,
         typer.Option(
-            "--acting-master", help="While there is no master, a slave acts as one, read only."
+            "--acting-master",
+            help="While a broker name has no master, a slave acts as master, read only.",
         ),
     ] = None,
     proxy: Annotated[
         bool | None,
         typer.Option(
             "--proxy/--no-proxy",
-            help="Start a gRPC proxy for RocketMQ 5's SDKs, on 8081 or a free port.",
+            help="Start a gRPC proxy for RocketMQ 5's SDKs, on port 8081 or a free port.",
             show_default="proxy, if pocketmq[grpc] is installed",
         ),
     ] = None,
@@ -208,7 +210,7 @@ def up(
     users: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="File of users and rules; brokers then check every request."
+            metavar="FILE", help="File of users and rules. With it, brokers check every request."
         ),
     ] = None,
     any_port: Annotated[
@@ -221,7 +223,9 @@ def up(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep stores and logs; DIR/broker-a is a store root."),
+        typer.Option(
+            metavar="DIR", help="Keep stores and logs in DIR. DIR/broker-a is a store root."
+        ),
     ] = None,
     clock: Annotated[
         Literal["real", "manual"] | None,
@@ -232,7 +236,7 @@ def up(
     profile: Annotated[
         ProfileName | None,
         typer.Option(
-            help="RocketMQ release whose rules apply where 4.9 and 5.x differ.",
+            help="Follow the rules of this RocketMQ release where 4.9 and 5.x differ.",
             show_default=DEFAULT_PROFILE,
         ),
     ] = None,
@@ -244,20 +248,29 @@ def up(
         typer.Option(
             min=-1,
             max=65535,
-            help="Port of the control address, or another if taken; -1: none.",
+            help=(
+                "Port of the control address. If it is taken, another port is used. -1: no "
+                "control address."
+            ),
             show_default="9870",
         ),
     ] = None,
     seed: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML or JSON with topics and messages to create first."),
+        typer.Option(
+            metavar="FILE",
+            help="TOML or JSON file with topics and messages to create at the start.",
+        ),
     ] = None,
     ports_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all addresses here when ready.")
     ] = None,
     events: Annotated[
         bool | None,
-        typer.Option("--events", help="Keep events from the start, so that you can watch later."),
+        typer.Option(
+            "--events",
+            help="Keep events from the start, so that `pocketmq watch` can show them later.",
+        ),
     ] = None,
     exit_with_parent: Annotated[
         bool, typer.Option("--exit-with-parent", help="Stop when the parent process has ended.")
@@ -265,7 +278,7 @@ def up(
     wait_ready: Annotated[
         bool,
         typer.Option(
-            "--wait-ready", help="Return when ready; the cluster goes on in the background."
+            "--wait-ready", help="Return when the cluster is ready. It goes on in the background."
         ),
     ] = False,
 ) -> int:

@@ -19,9 +19,9 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 
 SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
 
-The command stops each role for a moment, one after the other; with controllers, it stops all
-controllers and brokers together. A snapshot is in the data folder of the cluster. It has plain
-stores of RocketMQ, which `pocketmq store` can read.
+The command stops each role for a moment, one after the other. If there are controllers, it stops
+all controllers and brokers together. The snapshot is in the data folder of the cluster. It contains
+plain RocketMQ stores, which `pocketmq store` can read.
 
 \b
 Example:
@@ -42,10 +42,10 @@ Example:
   pocketmq snapshot list
 """
 
-WIPE_HELP = """Remove all data of a cluster; the roles start anew.
+WIPE_HELP = """Remove all data of a cluster; its roles start again, empty.
 
-Removes topics, messages, offsets and KV configuration. Asks first on a terminal, but not in a
-script. To move a group's offsets, use `pocketmq group reset`.
+The command removes topics, messages, offsets and KV configuration. On a terminal it asks first; in
+a script it does not ask. To change only a group's offsets, use `pocketmq group reset`.
 
 \b
 Example:
@@ -53,7 +53,7 @@ Example:
   pocketmq wipe --yes     asks nothing
 """
 
-RESET_HELP = """The old name of `pocketmq wipe`; the next release removes it.
+RESET_HELP = """The old name of `pocketmq wipe`. The next release removes it.
 
 \b
 Example:

@@ -36,7 +36,7 @@ Example:
   pocketmq logs broker-a --lines 100
 """
 
-FREEZE_HELP = """Suspend a role's process; its connections stay up (SIGSTOP).
+FREEZE_HELP = """Suspend a role's process (SIGSTOP) until `pocketmq thaw`.
 
 \b
 Example:
@@ -51,14 +51,14 @@ Example:
   pocketmq thaw broker-a
 """
 
-KILL_HELP = """End a role at once; it cannot save anything (SIGKILL).
+KILL_HELP = """Kill a role's process at once (SIGKILL); it can save nothing.
 
 \b
 Example:
   pocketmq kill broker-a && pocketmq restart broker-a
 """
 
-RESTART_HELP = """Start an ended role again, with its port and files.
+RESTART_HELP = """Start a role that ended again, with its port and files.
 
 \b
 Example:

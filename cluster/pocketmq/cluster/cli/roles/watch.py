@@ -15,10 +15,11 @@ from pocketmq.runtime.words import counted
 
 WATCH_HELP = """Watch a cluster, or a recording of one, in the browser.
 
-It shows processes and clients, messages as they travel, the owner of each queue, and the files.
+The page shows processes and clients, messages as they travel, the owner of each queue, and the
+files.
 
-Without an option it opens the page of the running cluster. A recording can be watched again, at any
-speed and without a cluster, and put into one HTML file that needs no server.
+Without an option the command opens the page of the running cluster. A recording can be shown again
+without a cluster, at any speed. It can also be exported as one HTML file, which needs no server.
 
 \b
 Examples:
@@ -64,10 +65,13 @@ def watch(
         float | None, typer.Option(min=0, help="Last second to export.", show_default="the end")
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Start a small cluster with clients and show it.")
+        bool, typer.Option("--demo", help="Start a small cluster with clients, and show it.")
     ] = False,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open a browser, or only print the URL.")
+        bool,
+        typer.Option(
+            "--browser/--no-browser", help="Open a browser; with --no-browser, only print the URL."
+        ),
     ] = True,
 ) -> int:
     if demo and (source or record or export):
