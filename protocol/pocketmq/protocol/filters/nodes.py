@@ -140,14 +140,18 @@ class Build:
         left, right = _node(parts[0]), _node(parts[2])
         for side in (left, right):
             if side.constant == (None,):
-                raise self._refused(side, "NULL equals nothing; write IS NULL or IS NOT NULL")
+                raise self._refused(
+                    side, "a comparison with NULL is never true; write IS NULL or IS NOT NULL"
+                )
         if (
             left.constant is not None
             and left.kind is Kind.BOOLEAN
             and right.constant is not None
             and right.kind is not Kind.BOOLEAN
         ):
-            raise self._refused(right, "this cannot be compared with TRUE or FALSE on its left")
+            raise self._refused(
+                right, "TRUE or FALSE on the left cannot be compared with this value"
+            )
         return self._equals(left, right)
 
     def not_equal(self, parts: Sequence[Part]) -> Node:
@@ -268,7 +272,9 @@ class Build:
     def _ordering(self, left: Node, sign: str, right: Node) -> Node:
         for side in (left, right):
             if side.is_condition or (side.constant is not None and side.kind not in NUMBERS):
-                raise self._refused(side, "only numbers and properties can be more or less")
+                raise self._refused(
+                    side, "only numbers and properties can be compared by <, <=, >, >= and BETWEEN"
+                )
         first, first_kind = left.evaluate, left.kind
         second, second_kind = right.evaluate, right.kind
         texts = first_kind is second_kind is Kind.TEXT

@@ -93,7 +93,7 @@ def compare(left: Value, left_kind: Kind, right: Value, right_kind: Kind) -> int
     if left_kind is not right_kind:
         if left_kind is Kind.BOOLEAN:
             if right_kind is Kind.TEXT:
-                raise NotComparableError("a text cannot stand right of true or false")
+                raise NotComparableError("TRUE or FALSE on the left cannot be compared with a text")
             return -1
         if left_kind is Kind.TEXT:
             if right_kind is Kind.BOOLEAN:

@@ -43,7 +43,7 @@ def _bounded(said: Any) -> Any:
 def _decimal(data: bytes, writer: Any = None, reader: Any = None) -> decimal.Decimal:
     if len(data) > MOST_DECIMAL_BYTES:
         raise ValueError(
-            f"a decimal has {len(data)} bytes, and at most {MOST_DECIMAL_BYTES} are read"
+            f"a decimal has {len(data)} bytes, but may have at most {MOST_DECIMAL_BYTES}"
         )
     number = decimal.Decimal(int.from_bytes(data, "big", signed=True))
     return number.scaleb(-int(writer.get("scale") or 0), _EXACT)

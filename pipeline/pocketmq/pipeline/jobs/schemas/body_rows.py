@@ -200,7 +200,9 @@ def _time(time_ms: int) -> int:
     try:
         datetime.datetime.fromtimestamp(time_ms / _MS, datetime.UTC)
     except (OSError, OverflowError, ValueError) as exc:
-        raise BadBodyError(f"its time is outside the calendar: {time_ms!r:.60} ms") from exc
+        raise BadBodyError(
+            f"the message's time is outside the calendar: {time_ms!r:.60} ms"
+        ) from exc
     return time_ms * _MS
 
 

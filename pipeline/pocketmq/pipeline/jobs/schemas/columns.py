@@ -174,7 +174,7 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, decimal.Decimal | uuid.UUID):
         return str(value)
-    raise BadBodyError(f"a value of type {type(value).__name__}")
+    raise BadBodyError(f"a value of type {type(value).__name__} cannot be written to the table")
 
 
 def fitting(column: Column, value: Any) -> Any:

@@ -91,7 +91,7 @@ def _add_needed(schema: Schema, found: dict[str, str]) -> None:
         # Two references may lead to the same schema; only two different schemas of one name are a
         # fault.
         if found.setdefault(each.name, each.schema.text) != each.schema.text:
-            raise CallerError(f"two different schemas are referred to as {each.name!r}")
+            raise CallerError(f"two different schemas have the same reference name {each.name!r}")
 
 
 class RegistryError(PeerError):
@@ -158,7 +158,9 @@ class FileRegistry:
 
     def by_id(self, schema_id: int) -> Schema:
         """Files give no ids."""
-        raise CallerError(f"schema id {schema_id}: a registry in a file has no ids")
+        raise CallerError(
+            f"schema id {schema_id} cannot be looked up: a registry in a file has no ids"
+        )
 
     def opinion(self, topic: str, reader: Schema, writer: Schema) -> Opinion | None:
         """A file has no rules."""
@@ -317,7 +319,7 @@ class HttpRegistry:
                 for each in said.get("references") or ()
             ]
         except (AttributeError, KeyError, TypeError, ValueError) as exc:
-            raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc
+            raise RegistryError(f"the answer is not one of a schema registry: {said!r}") from exc
         found = tuple(
             Reference(name, self._reference(schema_id, place, within), *place)
             for name, place in referred
