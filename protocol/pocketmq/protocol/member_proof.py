@@ -66,8 +66,8 @@ class Secret:
     def __post_init__(self) -> None:
         if len(self.value) < LEAST_SECRET_BYTES:
             raise ValueError(
-                f"{len(self.value)} bytes are too short for a secret; it needs"
-                f" {LEAST_SECRET_BYTES} or more"
+                f"{len(self.value)} bytes are too short for a secret; it needs "
+                f"{LEAST_SECRET_BYTES} or more"
             )
 
 
@@ -112,9 +112,9 @@ def proof(secret: Secret, end: End, exchange: Exchange) -> bytes:
             in plaintext.
     """
     if len(exchange.challenge) != CHALLENGE_BYTES or len(exchange.nonce) != CHALLENGE_BYTES:
-        raise ValueError(f"challenge and nonce have {CHALLENGE_BYTES} bytes each")
+        raise ValueError(f"challenge and nonce must have {CHALLENGE_BYTES} bytes each")
     if not exchange.binding:
-        raise ValueError("a connection in plaintext cannot be proven")
+        raise ValueError("only a TLS connection can be proven, but this connection is in plaintext")
     fixed = (exchange.challenge, exchange.nonce, exchange.binding)  # only the last varies in length
     text = b"\0".join((_WHAT, end.value, b"".join(fixed)))
     return hmac.digest(secret.value, text, hashlib.sha256)

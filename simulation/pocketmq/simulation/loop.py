@@ -252,7 +252,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return timer
 
     def call_soon_threadsafe(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
-        raise RuntimeError("a thread in the simulation: a seed could not decide its order")
+        raise RuntimeError(
+            "the simulation allows no threads, because a seed cannot decide when a thread "
+            "runs; use the event loop (`call_soon`)"
+        )
 
     def run_in_executor(  # type: ignore[override]
         self, _executor: Any, function: Any, *args: Any

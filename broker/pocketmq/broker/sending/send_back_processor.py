@@ -77,7 +77,7 @@ class SendBackProcessor:
         if not Perm.is_writable(self._permission()):
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
-                "the broker takes no messages: its brokerPermission does not allow it",
+                "the broker accepts no messages: its brokerPermission does not allow writes",
             )
         # A group without a retry topic: the message is dropped, and the answer is SUCCESS (B-80).
         if config.retry_queue_nums <= 0:
@@ -87,7 +87,9 @@ class SendBackProcessor:
         )
         if not Perm.is_writable(topic.perm):
             raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION, f"topic {topic.topic_name} may not be written"
+                ResponseCode.NO_PERMISSION,
+                f"topic {topic.topic_name} cannot be written to: its permission is "
+                f"{Perm.text(topic.perm)}",
             )
         # The client names the message by its physical offset (B-80).
         stored = self._store.lookup(header.offset)
