@@ -33,6 +33,7 @@ ELSEWHERE = {
     "docs/spark-read.md": "tests/pipeline/test_spark_docs.py",
     "docs/spark-stores.md": "tests/pipeline/test_spark_docs.py",
     "recipes/rocketmq-proxy/README.md": "tests/recipes/test_recipes.py",
+    "tests/compat/README.md": "tests/compat/test_suites.py",
     "tests/parity/README.md": "tests/parity/test_parity.py",
 }
 """Pages that need more than a shell, and the test that follows each as it is typed."""
