@@ -371,8 +371,8 @@ def not_registered(name: str, broker_id: int | None) -> Outcome:
 
 def _other_cluster(name: str, group: ReplicaGroup, cluster: str) -> Outcome:
     return _refused(
-        f"{name} belongs to cluster {group.cluster}, and the request names cluster {cluster}; two"
-        " clusters need controllers of their own, or other broker names"
+        f"{name} belongs to cluster {group.cluster}, and the request names cluster {cluster};"
+        " choose another broker name, or give each cluster its own controllers"
     )
 
 

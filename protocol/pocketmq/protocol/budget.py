@@ -85,7 +85,7 @@ class Budget:
     settings_bytes: int = option(
         64 * 1024,
         unit="bytes",
-        help="Body of a request that changes options.",
+        help="Maximum bytes of the body of a request that changes options.",
         live=True,
         within=(1, inf),
     )
@@ -156,7 +156,7 @@ class Budget:
     )
     subscription_chars: int = option(
         16_384,
-        help="Length of a subscription's expression.",
+        help="Maximum length of a subscription's expression.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -171,8 +171,8 @@ class Budget:
     records: int = option(
         20_000,
         help=(
-            "Maximum number of topics, and of groups, up to which the broker creates them "
-            "itself. After that, only tools create more."
+            "Number of topics, and of groups, up to which the broker creates new ones itself. "
+            "After that, only tools create more."
         ),
         live=True,
         within=(1, inf),
@@ -206,7 +206,7 @@ class Budget:
     )
     users: int = option(
         10_000,
-        help="Users that a broker knows.",
+        help="Maximum number of users that a broker keeps.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -233,21 +233,24 @@ class Budget:
     )
     broker_names: int = option(
         10_000,
-        help="Names of brokers that controllers keep.",
+        help="Maximum number of broker names that a controller keeps.",
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
     )
     replicas_per_name: int = option(
         64,
-        help="Maximum number of replicas of one broker name that controllers keep.",
+        help="Maximum number of replicas of one broker name that a controller keeps.",
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
     )
     replicas: int = option(
         20_000,
-        help="Maximum number of replicas that controllers keep, and of their heartbeats.",
+        help=(
+            "Maximum number of replicas that a controller keeps. The same maximum applies to the "
+            "brokers whose heartbeats it keeps."
+        ),
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
@@ -256,7 +259,7 @@ class Budget:
         4 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes of the names, addresses and claims of replicas that controllers keep."
+            "Maximum bytes of the names, addresses and claims of replicas that a controller keeps."
         ),
         live=True,
         within=(1, inf),

@@ -144,7 +144,7 @@ def test_a_check_point_with_numbers_at_their_ends_is_read(fits: dict[str, object
     ],
 )
 def test_a_check_point_with_a_number_beyond_is_none(broken: dict[str, object]) -> None:
-    with pytest.raises(BadRequestError, match="no record of the revive topic"):
+    with pytest.raises(BadRequestError, match="not a valid record of the revive topic"):
         decode_check_point(json.dumps(POINT | broken).encode())
 
 

@@ -21,7 +21,7 @@ class PullOptions:
     short_polling_time_ms: int = option(
         1_000,
         unit="ms",
-        help="Time for which pulls are held without long polling.",
+        help="How long a pull is held if long polling is off.",
         rule="B-70",
         rocketmq_name="shortPollingTimeMills",
         live=True,
@@ -41,12 +41,17 @@ class PullOptions:
     broadcast_offset_expire_second: int = option(
         120,
         unit="s",
-        help="Time for which a broadcasting member's offset is kept after it disconnects.",
+        help=(
+            "How long the offsets of a disconnected broadcasting member are kept after its last "
+            "pull."
+        ),
         rule="B-36",
     )
     broadcast_offset_expire_max_second: int = option(
         300,
         unit="s",
-        help="Time after its last pull for which a connected broadcasting member still counts.",
+        help=(
+            "How long the offsets of a connected broadcasting member are kept after its last pull."
+        ),
         rule="B-36",
     )

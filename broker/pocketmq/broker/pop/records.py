@@ -274,7 +274,7 @@ def decode_check_point(body: bytes | memoryview) -> CheckPoint:
         and all(map(_is_long, (point.start_offset + each for each in distances)))
         and _is_long(point.pop_time_ms + point.invisible_ms)
     ):
-        raise BadRequestError("no record of the revive topic: a number is out of range")
+        raise BadRequestError(f"{_INVALID}: a number is out of range")
     return point
 
 
@@ -293,7 +293,7 @@ def decode_ack(body: bytes | memoryview) -> Ack:
         try:
             return msgspec.convert(renamed, Ack, strict=False)
         except msgspec.ValidationError as exc:
-            raise BadRequestError(f"no record of the revive topic: {exc}") from exc
+            raise BadRequestError(f"{_INVALID}: {exc}") from exc
 
 
 def _is_long(number: int) -> bool:
@@ -311,6 +311,8 @@ _SHORT = {
     "topic": "t",
 }
 
+_INVALID: Final = "the body is not a valid record of the revive topic"
+
 RecordT = TypeVar("RecordT")
 _encode = msgspec.json.encode
 
@@ -318,8 +320,8 @@ _encode = msgspec.json.encode
 def _decode(body: bytes | memoryview, cls: type[RecordT]) -> RecordT:
     # Check the length before the expensive parsing.
     if len(body) > MAX_BODY_BYTES:
-        raise BadRequestError(f"no record of the revive topic: {len(body)} bytes")
+        raise BadRequestError(f"{_INVALID}: it has {len(body)} bytes")
     try:
         return msgspec.json.decode(body, type=cls, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-        raise BadRequestError(f"no record of the revive topic: {exc}") from exc
+        raise BadRequestError(f"{_INVALID}: {exc}") from exc

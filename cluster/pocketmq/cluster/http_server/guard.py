@@ -140,7 +140,11 @@ class Guard:
         host = request.headers.get("host", "")
         # Another site's page may reach this port through a name of its own (DNS rebinding).
         if self._token is None and _without_port(host) not in self._names:
-            raise RefusedError(403, f"host {host!r} is not the host of this address; use 127.0.0.1")
+            raise RefusedError(
+                403,
+                f"the request names the host {host!r}, which this server does not accept; "
+                "use 127.0.0.1",
+            )
         origin = request.headers.get("origin")
         # Only the address counts, not the scheme: the page must come from the same host and port.
         if origin is not None and origin.partition("://")[2] != host:

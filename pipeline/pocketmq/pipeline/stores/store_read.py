@@ -45,7 +45,8 @@ OPTIONS: Final = (
     ),
     Option(
         "verifyCrc",
-        "Whether to check the CRC of each body. A record with a wrong CRC is broken.",
+        "Whether to check the CRC of each body. A record with a wrong CRC counts as a broken "
+        "record (see `mode`).",
         "false",
     ),
     Option("maxBodyBytes", "Maximum size of a body after decompression.", "4194304"),

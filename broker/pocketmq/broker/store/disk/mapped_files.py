@@ -93,7 +93,8 @@ class MappedFiles:
                     path,
                     f"the file has {length} bytes and not {self.file_size}; it ends",
                     position=length,
-                    advice="start with the file size that the store was written with",
+                    advice="start the broker with the file sizes that the store was written with"
+                    " (options --mapped-file-size-...)",
                 )
             start = int(name)
             # Offsets are found by division, so a missing file would shift all later ones.

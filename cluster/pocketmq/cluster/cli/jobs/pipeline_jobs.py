@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 AUDIT_HELP = """Check stores completely.
 
-The exit status is 1 if something is wrong. The job checks records, queue entries and index entries
-as `pocketmq store verify` does. It also checks that committed offsets are in range. With
---replicas, the stores are replicas of one broker, the master's first. The job then compares the
-other stores with the master's, and prints each difference with its file and byte. Brokers must be
-stopped.
+Stop the brokers first. The job checks records, queue entries and index entries as `pocketmq store
+verify` does. It also checks that committed offsets are in range. With --replicas, give the stores
+of one broker's replicas, and the master's store as the first. The job then compares each other
+store with the master's store, and prints each difference with its file and byte. The exit status is
+1 if something is wrong.
 
 \b
 Examples:
@@ -165,12 +165,15 @@ def audit(
 def latency(
     source: Annotated[str, typer.Argument(help="Where the messages are.", show_default=False)] = "",
     samples: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Looks at the offsets.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Looks that --sample took.", show_default=False),
     ] = None,
     topic: Annotated[str, typer.Option(help="Only these topics, separated by commas.")] = "",
     sample: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Take looks at the offsets.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Take looks at the offsets, into this file.", show_default=False
+        ),
     ] = None,
     every: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
     rounds: Annotated[int, typer.Option(min=1, help="How many looks.")] = 60,
@@ -311,20 +314,24 @@ def trace(
 
 
 def rebalance(
-    groups: Annotated[int, typer.Option(min=1, help="Groups, each with a topic.")] = 100,
-    queues: Annotated[int, typer.Option(min=1, help="Queues of each topic.")] = 64,
-    consumers: Annotated[int, typer.Option(min=1, help="Consumers of each group.")] = 8,
-    brokers: Annotated[int, typer.Option(min=1, help="Brokers with queues of a topic.")] = 10,
+    groups: Annotated[
+        int, typer.Option(min=1, help="Number of groups. Each has a topic of its own.")
+    ] = 100,
+    queues: Annotated[int, typer.Option(min=1, help="Number of queues of each topic.")] = 64,
+    consumers: Annotated[int, typer.Option(min=1, help="Number of consumers of each group.")] = 8,
+    brokers: Annotated[
+        int, typer.Option(min=1, help="Number of brokers that share a topic's queues.")
+    ] = 10,
     steps: Annotated[int, typer.Option(min=0, help="How often consumers leave or join.")] = 4,
-    churn: Annotated[float, typer.Option(min=0, max=1, help="Share that does.")] = 0.1,
+    churn: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of consumers that leave or join in a step.")
+    ] = 0.1,
     strategy: Annotated[
         str,
-        typer.Option(
-            help="Strategies, separated by commas. module:Class is a strategy of your own."
-        ),
+        typer.Option(help="Strategies, separated by commas. Give your own class as module:Class."),
     ] = "averagely,circle,consistent-hash",
-    seed: Annotated[int, typer.Option(help="Seed: decides who leaves.")] = 7,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed: decides which consumers leave.")] = 7,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     out: Out = None,
     output: Output = None,
 ) -> int:

@@ -69,8 +69,9 @@ Examples:
 RESET_HELP = """Set a group's offsets in a topic.
 
 The command works with and without running members. For each queue it prints the old and the new
-offset, and how many messages are consumed again or skipped. A time means the first message stored
-at that time or later. On a 4.9 broker it means the nearest message.
+offset, and how many messages are consumed again or skipped. If you give a time, the group continues
+at the first message stored at that time or later. On a 4.9 broker, the group continues at the
+message whose store time is nearest.
 
 \b
 Examples:
@@ -263,13 +264,16 @@ def simulate(
     ],
     clients: Annotated[int, typer.Option(min=1, help="Number of members of the group.")] = 5,
     strategy: Annotated[
-        str, typer.Option(help=f"{', '.join(ALL_STRATEGIES)}, or module:Class.")
+        str,
+        typer.Option(
+            help=f"Strategy: {', '.join(ALL_STRATEGIES)}, or your own class as module:Class."
+        ),
     ] = "averagely",
     queues: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Number of queues on each broker. With it, no cluster is needed.",
+            help="Number of queues on each broker. With --queues, no cluster is needed.",
             show_default="the route's",
         ),
     ] = None,
@@ -286,7 +290,9 @@ def simulate(
     ] = "",
     fixed: Annotated[
         list[str] | None,
-        typer.Option(metavar="CLIENT=BROKER/QUEUE,...", help="For config: a client's queues."),
+        typer.Option(
+            metavar="CLIENT=BROKER/QUEUE,...", help="For the strategy config: a client's queues."
+        ),
     ] = None,
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,

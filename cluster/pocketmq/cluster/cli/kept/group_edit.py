@@ -64,8 +64,8 @@ Fifo = Annotated[
         "--fifo/--no-fifo",
         "--consume-message-orderly/--no-consume-message-orderly",
         help=(
-            "Proxies deliver the messages of each message group in order. Remoting consumers "
-            "choose their order themselves."
+            "Proxies deliver the messages of each message group in order. The option has no effect "
+            "on remoting consumers: their own code decides the order."
         ),
     ),
 ]
@@ -79,7 +79,9 @@ RetryMaxTimes = Annotated[
 ]
 RetryQueueNums = Annotated[
     int | None,
-    typer.Option(min=0, max=MAX_QUEUES, help="Queues of its retry topic; 0: no retries."),
+    typer.Option(
+        min=0, max=MAX_QUEUES, help="Number of queues of the group's retry topic. 0: no retries."
+    ),
 ]
 RetryPolicy = Annotated[
     str | None,
@@ -94,7 +96,7 @@ RetryPolicy = Annotated[
 ]
 ConsumeEnable = Annotated[
     bool | None,
-    typer.Option("--consume-enable/--no-consume-enable", help="Whether it may consume."),
+    typer.Option("--consume-enable/--no-consume-enable", help="Whether the group may consume."),
 ]
 FromMin = Annotated[
     bool | None,

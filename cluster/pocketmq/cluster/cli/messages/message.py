@@ -95,8 +95,8 @@ def send(
         ),
     ],
     tag: Annotated[str | None, typer.Option(help="Tag, by which consumers filter.")] = None,
-    key: Annotated[str | None, typer.Option(help="Key, by which it can be found.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="How often to send it.")] = 1,
+    key: Annotated[str | None, typer.Option(help="Key, by which the message can be found.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How often to send the message.")] = 1,
     ordered_by: Annotated[
         str | None,
         typer.Option(help="Messages with the same value go to the same queue, in order."),
@@ -116,7 +116,9 @@ def send(
     ] = None,
     prop: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+        typer.Option(
+            "--property", metavar="NAME=VALUE", help="A property. The option may be repeated."
+        ),
     ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -216,13 +218,16 @@ def consume(
         typer.Option(min=1, help="Stop after this many messages.", show_default="never"),
     ] = None,
     strategy: Annotated[
-        str, typer.Option(help=f"Allocation strategy: {', '.join(STRATEGIES)}, or module:Class.")
+        str,
+        typer.Option(
+            help=f"Allocation strategy: {', '.join(STRATEGIES)}, or your own class as module:Class."
+        ),
     ] = "averagely",
     clock: Annotated[
-        Literal["real", "manual"], typer.Option(help="manual: on the cluster's manual time.")
+        Literal["real", "manual"], typer.Option(help="manual: use the cluster's manual time.")
     ] = "real",
     profile: Annotated[
-        ProfileName, typer.Option(help="RocketMQ release whose client it behaves like.")
+        ProfileName, typer.Option(help="RocketMQ release whose client the consumer imitates.")
     ] = DEFAULT_PROFILE,
     format_text: tail.Format = None,
     output: Output = None,
