@@ -18,7 +18,7 @@ SEEDS = {fault.seed for fault in FAULTS if not fault.schedule}
 IN_CI = {
     "a master acknowledges a message that no slave has (F-1)",
     "a replica truncates its log without a sync (F-10)",
-    "controllers do not decide by the command alone (F-27)",
+    "controllers decide by other data than the replicated command (F-27)",
     "a master answers a send with success although no slave has the message",
 }
 """A fault of the log, one of the disk, one of controllers and one of acknowledgements."""
