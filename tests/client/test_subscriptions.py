@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pocketmq.client.consumer.membership.subscriptions import Subscriptions
+from pocketmq.protocol.errors import SubscriptionError
 from pocketmq.protocol.messages.subscription import SQL92, SubscriptionData
 from support.messages import pulled_message
 
@@ -13,12 +16,26 @@ def subscriptions() -> Subscriptions:
     return Subscriptions(lambda: next(versions))
 
 
-def test_a_default_takes_no_other_s_place() -> None:
+def test_a_quiet_topic_takes_no_other_s_place_and_is_told_to_no_broker() -> None:  # L-2
     wanted = subscriptions()
     wanted.set("T", "a")
-    for topic in ("T", "%RETRY%g"):
-        wanted.set_default(SubscriptionData.parse(topic, "*", 9))
-    assert [(each.topic, each.sub_string) for each in wanted] == [("T", "a"), ("%RETRY%g", "*")]
+    for topic in ("T", "U"):
+        wanted.set_quietly(SubscriptionData.parse(topic, "*", 9))
+    assert [(each.topic, each.sub_string) for each in wanted] == [("T", "a"), ("U", "*")]
+    assert [each.topic for each in wanted.announced] == ["T"]
+
+
+def test_a_quiet_topic_that_is_subscribed_is_told_to_brokers() -> None:
+    wanted = subscriptions()
+    wanted.set_quietly(SubscriptionData.parse("T", "*", 9))
+    with pytest.raises(SubscriptionError):
+        wanted.set("T", "||")
+    assert wanted.announced == []
+    wanted.set("T", "a")
+    assert [each.sub_string for each in wanted.announced] == ["a"]
+    wanted.remove("T")
+    wanted.set_quietly(SubscriptionData.parse("T", "*", 9))
+    assert wanted.announced == []
 
 
 def test_a_topic_can_be_left_whether_it_is_subscribed_or_not() -> None:

@@ -14,11 +14,10 @@ from contextlib import contextmanager
 
 import msgspec
 
-SLOWEST_UNITS = 100
-"""What one piece of bad input may cost: about 270 ms where a unit takes 2.7. The longest turn of a
-full nameserver takes 24 to 40 units, as the least of up to 26 tries, and took 45 on a machine
-whose memory others used: it walks 200,000 records, the reference fits into a cache. What grows with
-the square of its input costs many hundreds."""
+SLOWEST_UNITS = 40
+"""What one piece of bad input may cost: about 110 ms where a unit takes 2.7. The longest turn of a
+full nameserver takes 25 units, as the least of five tries; the tests take the least of up to 26.
+What grows with the square of its input costs hundreds."""
 
 DEPTH = 200_000
 """Levels of nesting that cost nothing to send."""

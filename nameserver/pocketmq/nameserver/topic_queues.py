@@ -22,8 +22,8 @@ class TopicQueues:
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str, QueueData]] = {}
-        self._of_brokers: dict[str, dict[str, None]] = {}
-        """Broker name -> its topics, in order of arrival."""
+        self._of_brokers: dict[str, dict[str, dict[str, QueueData]]] = {}
+        """Broker name -> its topics, in order of arrival, each with the object in `_topics`."""
         self._count = 0
 
     # -- reading ------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class TopicQueues:
         queues = self._topics.setdefault(topic, {})
         if name not in queues:
             self._count += 1
-            self._of_brokers.setdefault(name, {})[topic] = None
+            self._of_brokers.setdefault(name, {})[topic] = queues
         queues[name] = queue
 
     def forget(self, broker_name: str, keep: Container[str] = ()) -> None:
@@ -130,11 +130,10 @@ class TopicQueues:
             keep: Bits that stay as they are; all others are taken away.
             add: Bits that are set then.
         """
-        # Bits and no function: one request may be for 200,000 queues, and holds the loop.
-        of_topics = self._topics
+        # Bits and no function, and no look-up by topic: one request may be for 200,000 queues, and
+        # holds the loop.
         topics = self._of_brokers.get(broker_name, {})
-        for topic in topics:
-            queues = of_topics[topic]
+        for queues in topics.values():
             queue = queues[broker_name]
             # Replaced and not changed, so that routes already handed out stay as they are.
             queues[broker_name] = replace(queue, perm=queue.perm & keep | add)

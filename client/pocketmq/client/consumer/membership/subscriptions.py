@@ -41,20 +41,17 @@ class Subscriptions:
         Raises:
             SubscriptionError: the expression names nothing.
         """
-        self._quiet.discard(topic)
         self._by_topic[topic] = SubscriptionData.parse(
             topic, expression, self._time_ms(), expression_type=expression_type, needs_tag=True
         )
-
-    def set_default(self, subscription: SubscriptionData) -> None:
-        """Subscribe unless the topic is subscribed already."""
-        self._by_topic.setdefault(subscription.topic, subscription)
+        # Last: a wrong expression changes nothing.
+        self._quiet.discard(topic)
 
     def set_quietly(self, subscription: SubscriptionData) -> None:
-        """As `set_default`, for a topic that brokers are not to take for one of the group's.
+        """Keep the topic's routes without telling brokers of it, unless it is subscribed already.
 
-        Its routes are kept, and pulls carry the subscription themselves (L-2, L-3). In a heartbeat
-        it would replace what other members of the group want of the topic (C-27).
+        Pulls carry the subscription themselves (L-2, L-3). In a heartbeat it would replace what
+        other members of the group want of the topic (C-27).
         """
         if subscription.topic not in self._by_topic:
             self._quiet.add(subscription.topic)

@@ -110,11 +110,10 @@ class PullConsumer(PullMember):
         """
         instance = self._started()
         subscription = MessageSelector.of(expression, TAG).subscription(queue.topic, 0)
-        # The group's heartbeat says that it wants all, as RocketMQ's does; this pull carries what
-        # it wants itself.
-        self._subscriptions.set_default(
-            SubscriptionData.parse(queue.topic, SUB_ALL, self.config.clock.time_ms())
-        )
+        # Heartbeats say that the group wants all messages of the topic, as RocketMQ's do. Which of
+        # them this pull wants, its own header says.
+        if queue.topic not in self._subscriptions.by_topic:
+            self._subscriptions.set(queue.topic, SUB_ALL)
         header = PullMessageRequestHeader(
             consumer_group=self._group,
             topic=queue.topic,
