@@ -177,7 +177,7 @@ class BrokerConfig(
     register_nameserver_period_ms: int = option(
         30_000,
         unit="ms",
-        help=("Time between two registrations: 10 s to 60 s. Other values are cut to this range."),
+        help="Time between two registrations: 10 s to 60 s. Other values are cut to this range.",
         rule="B-2",
         rocketmq_name="registerNameServerPeriod",
         clamped=(10_000, 60_000),

@@ -60,7 +60,7 @@ class ClusterOptions:
     )
     acting_master: bool = option(
         False,
-        help=("With slaves: while a broker name has no master, a slave acts as master, read only."),
+        help="With slaves: while a broker name has no master, a slave acts as master, read only.",
         rule="Z-1",
     )
     host: str = option("127.0.0.1", help="Address to listen on.")

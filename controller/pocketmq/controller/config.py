@@ -43,7 +43,7 @@ class ControllerOptions:
     )
     peers: str = option(
         "",
-        help=("All controllers, as n0-host:9877;n1-host:9877;... Empty: this controller is alone."),
+        help="All controllers, as n0-host:9877;n1-host:9877;... Empty: this controller is alone.",
         rule="D-50",
         rocketmq_name="controllerDLegerPeers",
     )

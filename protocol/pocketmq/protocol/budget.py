@@ -163,7 +163,7 @@ class Budget:
     )
     held_pulls_per_connection: int = option(
         10_000,
-        help=("Maximum number of pulls of one connection that wait for messages at the same time."),
+        help="Maximum number of pulls of one connection that wait for messages at the same time.",
         live=True,
         within=(1, inf),
         roles=BROKER,

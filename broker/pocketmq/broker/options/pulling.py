@@ -35,7 +35,7 @@ class PullOptions:
     )
     enable_broadcast_offset_store: bool | None = option(
         None,
-        help=("Store the pull offsets of the members of broadcasting groups. Default: by profile."),
+        help="Store the pull offsets of the members of broadcasting groups. Default: by profile.",
         rule="B-36",
     )
     broadcast_offset_expire_second: int = option(

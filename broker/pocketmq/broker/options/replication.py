@@ -64,7 +64,7 @@ class ReplicationOptions:
     ha_housekeeping_interval: int = option(
         20_000,
         unit="ms",
-        help=("The replication stream is closed when the other side sends nothing for this time."),
+        help="The replication stream is closed when the other side sends nothing for this time.",
         rule="H-34",
     )
     ha_transfer_batch_size: int = option(

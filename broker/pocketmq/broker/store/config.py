@@ -158,7 +158,7 @@ class StoreConfig:
     )
     flush_commit_log_least_pages: int = option(
         4,
-        help=("A periodic flush syncs the log only if at least this many of its pages are dirty."),
+        help="A periodic flush syncs the log only if at least this many of its pages are dirty.",
         rule="S-50",
         live=True,
         within=(0, inf),
@@ -221,7 +221,7 @@ class StoreConfig:
     # -- timers --------------------------------------------------------------------------------
     timer_wheel_enable: bool = option(
         True,
-        help=("Accept messages with a delivery time (timer messages). Pop needs this option too."),
+        help="Accept messages with a delivery time (timer messages). Pop needs this option too.",
         rule="T-101",
     )
     timer_precision_ms: int = option(

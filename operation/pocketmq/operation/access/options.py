@@ -35,7 +35,7 @@ class InitialUserOptions:
 
     init_authentication_user: str = option(
         "",
-        help=('Super user that is created at the start: {"username":"...","password":"..."}.'),
+        help='Super user that is created at the start: {"username":"...","password":"..."}.',
         rule="Y-40",
         secret=True,
     )

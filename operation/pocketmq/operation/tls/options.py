@@ -47,7 +47,7 @@ class TlsOptions:
     )
     tls_config_file: Path = option(
         Path("/etc/rocketmq/tls.properties"),
-        help=("Properties file with the TLS options below. Its values override all other sources."),
+        help="Properties file with the TLS options below. Its values override all other sources.",
         rule="Y-3",
         rocketmq_name="tls.config.file",
     )
