@@ -13,9 +13,12 @@ import pytest
 
 from pocketmq.client.config import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE
 from pocketmq.cluster.control_port import client_port_door, control_port
+from pocketmq.cluster.folder import USER_FILE
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.spec import ProcessSpec
+from pocketmq.cluster.steering.access import read_key
 from pocketmq.cluster.steering.processes import RoleProcesses
+from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.operation.access.options import SUPER_USERS_VARIABLE
 from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.control.requests import (
@@ -88,6 +91,15 @@ async def client_port(
         yield port, clock
 
 
+@asynccontextmanager
+async def secured(folder: Path) -> AsyncIterator[tuple[Supervisor, Credentials]]:
+    """A cluster with the users of `FILE`, and its own super user."""
+    (folder / "users.toml").write_text(FILE)
+    data = folder / "data"
+    async with local_cluster(users=folder / "users.toml", clock="manual", data=data) as cluster:
+        yield cluster, read_key(data / USER_FILE)
+
+
 @pytest.mark.parametrize("env", [SIGNING | TOLD, TOLD], ids=["signing", "keyless"])
 async def test_a_client_that_is_told_super_users_obeys_them_alone(env: dict[str, str]) -> None:
     async with client_port(env) as (port, clock):
@@ -132,10 +144,7 @@ def test_super_users_that_make_no_sense_are_refused_and_not_shown(text: str) -> 
 async def test_a_cluster_with_users_tells_its_super_users_to_clients_that_it_starts(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "users.toml").write_text(FILE)
-    async with local_cluster(
-        users=tmp_path / "users.toml", clock="manual", data=tmp_path / "data"
-    ) as cluster:
+    async with secured(tmp_path) as (cluster, own):
         arguments = ("--name", "c", "--records", str(tmp_path / "c.csv"), "--events")
         module = "pocketmq.cluster.demo.consumer_worker"
         client = await cluster.add(ProcessSpec("client", "c", module, arguments), env=SIGNING)
@@ -151,9 +160,8 @@ async def test_a_cluster_with_users_tells_its_super_users_to_clients_that_it_sta
         told = await answers(client.port, ADMIN, before_ms + 5_000)
         assert {each.code for each in told} == {ResponseCode.SUCCESS}
 
-        key = json.loads((tmp_path / "data" / "super-user.json").read_text())["secretKey"]
         shown = " ".join(psutil.Process(client.pid).cmdline()) + client.log_tail(1_000)
-        for secret in (key, ADMIN.secret_key, SHOP.secret_key):
+        for secret in (own.secret_key, ADMIN.secret_key, SHOP.secret_key):
             assert secret not in shown
 
 
@@ -162,12 +170,8 @@ async def test_a_cluster_with_users_tells_its_super_users_to_clients_that_it_sta
 async def test_the_control_address_moves_clients_that_are_told_the_clusters_own_user(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "users.toml").write_text(FILE)
-    async with local_cluster(
-        users=tmp_path / "users.toml", clock="manual", data=tmp_path / "data"
-    ) as cluster:
-        own = json.loads((tmp_path / "data" / "super-user.json").read_text())
-        told = SIGNING | {SUPER_USERS_VARIABLE: json.dumps({own["accessKey"]: own["secretKey"]})}
+    async with secured(tmp_path) as (cluster, own):
+        told = SIGNING | {SUPER_USERS_VARIABLE: json.dumps({own.access_key: own.secret_key})}
         for env, moves in ((told, True), (SIGNING | TOLD, False)):
             async with client_port(env, cluster.nameserver_addresses):
                 members = await RoleProcesses(cluster).clock_members()

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -28,6 +28,21 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+Sign = Callable[[str, str], None]
+
+
+@pytest.fixture
+def sign(secured: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sign:
+    """Give the console the cluster's address, and from each call on a user's name and password."""
+    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
+
+    def by(name: str, password: str) -> None:
+        monkeypatch.setenv(ACCESS_KEY_VARIABLE, name)
+        monkeypatch.setenv(SECRET_KEY_VARIABLE, password)
+
+    return by
+
+
 def times(console: Console) -> dict[str, int]:
     shown = console("clock", "show", "-o", "json").json
     return {each["name"]: each["time_ms"] for each in shown}
@@ -36,26 +51,15 @@ def times(console: Console) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("user", "said"),
     [
-        (None, "username cannot be null."),
+        (("", ""), "username cannot be null."),
         (("shop", "secret"), "User:shop"),
         (("admin", "wrong"), "check signature failed."),
     ],
 )
 def test_who_is_no_super_user_moves_no_clock(
-    secured: Cluster,
-    console: Console,
-    monkeypatch: pytest.MonkeyPatch,
-    user: tuple[str, str] | None,
-    said: str,
+    secured: Cluster, console: Console, sign: Sign, user: tuple[str, str], said: str
 ) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
-    for variable, text in zip(
-        (ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE), user or (None, None), strict=True
-    ):
-        if text is None:
-            monkeypatch.delenv(variable, raising=False)
-        else:
-            monkeypatch.setenv(variable, text)
+    sign(*user)
     before = secured.time_ms
 
     refused = console("clock", "advance", "5").error
@@ -67,15 +71,11 @@ def test_who_is_no_super_user_moves_no_clock(
     assert {row[0] for row in shown.rows if said in row[-1]} >= {"nameserver-1"}
 
 
-def test_a_super_user_moves_all(
-    secured: Cluster, console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
-    for user in (("admin", "other"), secured.super_user):
-        assert user is not None
-        key, secret = user if isinstance(user, tuple) else (user.access_key, user.secret_key)
-        monkeypatch.setenv(ACCESS_KEY_VARIABLE, key)
-        monkeypatch.setenv(SECRET_KEY_VARIABLE, secret)
+def test_a_super_user_moves_all(secured: Cluster, console: Console, sign: Sign) -> None:
+    own = secured.super_user
+    assert own is not None
+    for user in (("admin", "other"), (own.access_key, own.secret_key)):
+        sign(*user)
         before = times(console)
         moved = console("clock", "advance", "5", "-o", "json")
         assert (moved.status, moved.err) == (0, "")
@@ -84,11 +84,9 @@ def test_a_super_user_moves_all(
 
 
 def test_other_commands_of_a_normal_user_do_without_the_clusters_time(
-    secured: Cluster, console: Console, monkeypatch: pytest.MonkeyPatch
+    secured: Cluster, console: Console, sign: Sign
 ) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
-    monkeypatch.setenv(ACCESS_KEY_VARIABLE, "shop")
-    monkeypatch.setenv(SECRET_KEY_VARIABLE, "secret")
+    sign("shop", "secret")
     secured.sync.create_topic("orders")
     tailed = console("message", "tail", "orders", "--from", "1m-ago", "--no-follow")
     assert (tailed.status, tailed.err) == (0, "")
@@ -117,23 +115,19 @@ def consuming(cluster: Cluster, *, told: dict[str, str]) -> Iterator[str]:
 
 @pytest.mark.cluster
 def test_a_consumer_on_manual_time_moves_for_the_super_user_that_it_is_told(
-    secured: Cluster, console: Console, monkeypatch: pytest.MonkeyPatch
+    secured: Cluster, console: Console, sign: Sign
 ) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
-    monkeypatch.setenv(ACCESS_KEY_VARIABLE, "admin")
-    monkeypatch.setenv(SECRET_KEY_VARIABLE, "other")
+    sign("admin", "other")
     secured.sync.create_topic("orders")
     with consuming(secured, told={"admin": "other"}) as name:
         until(lambda: name in times(console), "the consumer's clock is known")
         before = times(console)
 
-        monkeypatch.setenv(ACCESS_KEY_VARIABLE, "shop")
-        monkeypatch.setenv(SECRET_KEY_VARIABLE, "secret")
+        sign("shop", "secret")
         refused = {row[0]: row[-1] for row in console("clock", "show").rows}
         assert "User:shop" in refused[name]
         console("clock", "advance", "5")
-        monkeypatch.setenv(ACCESS_KEY_VARIABLE, "admin")
-        monkeypatch.setenv(SECRET_KEY_VARIABLE, "other")
+        sign("admin", "other")
         assert times(console) == before
 
         moved = console("clock", "advance", "5", "-o", "json")
@@ -144,11 +138,9 @@ def test_a_consumer_on_manual_time_moves_for_the_super_user_that_it_is_told(
 
 @pytest.mark.cluster
 def test_a_consumer_that_is_told_no_super_user_stands_still_and_says_why(
-    secured: Cluster, console: Console, monkeypatch: pytest.MonkeyPatch
+    secured: Cluster, console: Console, sign: Sign
 ) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
-    monkeypatch.setenv(ACCESS_KEY_VARIABLE, "admin")
-    monkeypatch.setenv(SECRET_KEY_VARIABLE, "other")
+    sign("admin", "other")
     secured.sync.create_topic("orders")
     with consuming(secured, told={}) as name:
         until(lambda: name in console("clock", "show").out, "the consumer's port is known")
