@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -28,10 +27,10 @@ from pocketmq.client import (
 )
 from pocketmq.client.config import ClientOptions
 from pocketmq.runtime.errors import PocketMQError
-from support.java import java_command
+from support.obedient_java import obeying
 
 PATIENCE_S = 120.0
-"""For one public action, and for Java's start."""
+"""For one public action."""
 POLL_MS = 1_000
 SEND_TIMEOUT_MS = API_TIMEOUT_MS = 60_000
 
@@ -174,11 +173,11 @@ async def _puller(options: dict[str, str]) -> LitePullConsumer:
     puller = LitePullConsumer(
         options["group"],
         consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
-        auto_commit="auto" in options,
+        auto_commit=False,
         **_shared(options),
     )
     if topic := options.get("topic"):
-        await puller.subscribe(topic, options.get("tags", "*"))
+        await puller.subscribe(topic, "*")
     return puller
 
 
@@ -262,8 +261,7 @@ class TheirClients:
         return await asyncio.wait_for(outcome, PATIENCE_S)
 
     async def stop(self) -> None:
-        """Its connection ends, and so does it."""
-        self._writer.close()
+        """Listen no more to what it answers."""
         self._reading.cancel()
         with suppress(asyncio.CancelledError):
             await self._reading
@@ -279,28 +277,9 @@ class TheirClients:
 @asynccontextmanager
 async def their_clients(folder: Path) -> AsyncIterator[TheirClients]:
     """Start the Java process, whose files lie in the folder; it is killed at the end."""
-    connected: asyncio.Future[TheirClients] = asyncio.get_running_loop().create_future()
-
-    def obey(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.set_result(TheirClients(reader, writer))
-
-    server = await asyncio.start_server(obey, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    command = await asyncio.to_thread(java_command, "Obedient", port, home=folder)
-    with (folder / "out").open("wb") as out:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=subprocess.PIPE, stdout=out, stderr=out
-        )
+    async with obeying("Obedient", folder) as (reader, writer):
+        clients = TheirClients(reader, writer)
         try:
-            clients = await asyncio.wait_for(connected, PATIENCE_S)
-            try:
-                yield clients
-            finally:
-                await clients.stop()
-        except TimeoutError as exc:
-            raise AssertionError(f"no Java client:\n{(folder / 'out').read_text()}") from exc
+            yield clients
         finally:
-            server.close()
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await clients.stop()

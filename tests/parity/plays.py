@@ -51,6 +51,14 @@ class Side:
         """Requests of this phase."""
         return self.peer.asked[self.marks[-1] :]
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds of the peer; after a while it differs, and nobody waits."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAPPENS_S):
+                while not holds():
+                    self.peer.changed.clear()
+                    await self.peer.changed.wait()
+
 
 Act = Callable[[Side], Awaitable[object]]
 
@@ -86,7 +94,7 @@ class Play:
             side.marks.append(len(side.peer.asked))
         outcomes = await asyncio.gather(*(act(side) for side in self._sides))
         words = [str(each).partition("\t") for each in outcomes]
-        await asyncio.gather(*(self._happened(side, until) for side in self._sides))
+        await asyncio.gather(*(_happened(side, until) for side in self._sides))
         ours, theirs = await self._settled(step, counts)
         found = differences(step, ours, theirs)
         if words[0][0] != words[1][0]:
@@ -99,13 +107,6 @@ class Play:
         rows = [story(heading, ours, theirs), *(f"  * {each} ({each.note})" for each in left)]
         if left:
             self.told.append("\n".join(rows))
-
-    async def _happened(self, side: Side, until: Sequence[Condition]) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HAPPENS_S):
-                while not all(each(side.now) for each in until):
-                    side.peer.changed.clear()
-                    await side.peer.changed.wait()
 
     async def _settled(self, step: int, counts: Sequence[str]) -> tuple[list[Line], list[Line]]:
         """What both have asked, when nothing has come for a while but repeats of timers."""
@@ -133,6 +134,10 @@ class Play:
         for each in left:
             each.cancel()
         return bool(done)
+
+
+async def _happened(side: Side, until: Sequence[Condition]) -> None:
+    await side.until(lambda: all(each(side.now) for each in until))
 
 
 def quietly(act: Callable[[Side], object]) -> Act:

@@ -377,9 +377,7 @@ async def reads(play: Play) -> None:
 
     async def waits(side: Side) -> str:  # answered by a message that comes while it waits
         reading = asyncio.ensure_future(side.tell("read", "r", **_of(1, offset="0", wait="yes")))
-        while not side.peer.holds(A):
-            side.peer.changed.clear()
-            await side.peer.changed.wait()
+        await side.until(lambda: side.peer.holds(A))
         side.peer.put(A, T, 1, b"one")
         return await reading
 
