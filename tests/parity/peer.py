@@ -28,7 +28,7 @@ ANY_BROKER = {"GET_CONSUMER_LIST_BY_GROUP", "QUERY_ASSIGNMENT"}
 """A client draws which of a topic's brokers it asks."""
 RETRY_PREFIX = "%RETRY%"
 REVIVE_QUEUE = "3"
-"""What every pop is answered: which queue of the revive topic has its check point."""
+"""The queue of the revive topic that every pop is told to have its check point in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Peer:
             writer.close()
 
     def put(self, broker: str, topic: str, queue: int, body: bytes) -> None:
-        """Store a message, and answer the pulls that wait for it."""
+        """Store a message, and answer the pulls and pops that wait for it."""
         self.world.put(broker, topic, queue, body)
         held, self._held = self._held, []
         for writer, target, request in held:
@@ -256,7 +256,7 @@ class Peer:
         return any(target == broker for _, target, _ in self._held)
 
     def release(self, code: int, remark: str = "", *, next_offset: int | None = None) -> None:
-        """Answer all held pulls with a code."""
+        """Answer all held pulls and pops with a code."""
         held, self._held = self._held, []
         for writer, _, request in held:
             at = request.ext.get("queueOffset", "0") if next_offset is None else str(next_offset)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from parity.compare import ABSENT
 from parity.wire import NotJsonError, parse_json
 
-ABSENT = "<absent>"
 TEXT = "text"
 """The field of a line that has neither a label nor a place in a table."""
 STATUS = "exit status"

@@ -34,7 +34,7 @@ class Stage:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, text in FILES.items():
             (self.folder / name).write_text(text)
-        self.noted |= {"b": self.side.broker, "f": str(self.folder), "none": "none"}
+        self.noted |= {"b": self.side.broker, "f": str(self.folder)}
 
     async def run(self, run: Run) -> Ran:
         """Run it here; files that it wrote are added to what it printed."""

@@ -9,7 +9,7 @@ message's ids, which earlier runs printed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Run:
     writes: bool = False
     most_s: float = 60.0
     exports: tuple[str, ...] = ()
-    notes: tuple[tuple[str, str], ...] = field(default=())
+    notes: tuple[tuple[str, str], ...] = ()
     bare: bool = False
 
     @property

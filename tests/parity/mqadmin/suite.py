@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity.brokers import DEFAULT_RELEASE, Side, Sides, both_brokers, both_controllers
+from parity.brokers import Side, Sides, both_brokers, both_controllers
 from parity.catalogue import catalogue
 from parity.clients import OurClients
 from parity.mqadmin import runs
 from parity.mqadmin.fields import Difference
 from parity.mqadmin.ledger import read
 from parity.mqadmin.play import Stage, play
-from parity.mqadmin.runs import Run
+from parity.mqadmin.runs import NO_SUBCOMMAND, Run
 from parity.mqadmin.tool import started
 from parity.pairs import Line
 from pocketmq.runtime.clock import SystemClock
@@ -39,16 +39,12 @@ class Report:
     """What the runs showed.
 
     Attributes:
-        version: RocketMQ's release.
-        runs: how often `mqadmin` ran on each side.
         commands: the subcommands that ran.
         explained: subcommand to the reasons for which its output differs, as the ledger says them.
         unexplained: differences that no entry explains; each begins with its subcommand.
         stale: fields of entries that no difference has met.
     """
 
-    version: str
-    runs: int
     commands: frozenset[str]
     explained: dict[str, str]
     unexplained: list[str]
@@ -73,17 +69,17 @@ async def whole(folder: Path) -> Report:
     async with _stages(folder, controllers=True) as (ours, theirs):
         listed = set(await theirs.tool.names())
         assert listed == set(runs.SUBCOMMANDS), listed ^ set(runs.SUBCOMMANDS)
-        return await _played(ours, theirs, folder, lambda _run: True, listed)
+        return await _played(ours, theirs, folder, lambda _run: True)
 
 
 async def sample(folder: Path) -> Report:
     """What CI runs: those with `in_ci`."""
     async with _stages(folder, controllers=False) as (ours, theirs):
-        return await _played(ours, theirs, folder, lambda run: run.in_ci, set())
+        return await _played(ours, theirs, folder, lambda run: run.in_ci)
 
 
 async def _played(
-    ours: Stage, theirs: Stage, folder: Path, wanted: Callable[[Run], bool], listed: set[str]
+    ours: Stage, theirs: Stage, folder: Path, wanted: Callable[[Run], bool]
 ) -> Report:
     found: list[Difference] = []
     ledger = read()
@@ -101,12 +97,9 @@ async def _played(
     if "a" in ours.noted:
         await run(runs.CONTROLLERS)
     await run(runs.DELETIONS, runs.LAST)
-    chosen = [each for each in runs.ALL if wanted(each)]
     wrong = {each.command for each in found}
     return Report(
-        version=DEFAULT_RELEASE,
-        runs=len(chosen),
-        commands=frozenset(listed or {each.command for each in chosen}),
+        commands=frozenset(each.command for each in runs.ALL if wanted(each)) - {NO_SUBCOMMAND},
         explained={name: why for name, why in ledger.reasons().items() if name not in wrong},
         unexplained=[str(each) for each in found],
         stale=ledger.stale(),

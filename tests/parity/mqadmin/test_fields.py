@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parity.compare import ABSENT
 from parity.mqadmin.fields import (
-    ABSENT,
     LACKS,
     LINE_RULES,
     MEASURED,
@@ -16,7 +16,7 @@ from parity.mqadmin.fields import (
     differences,
     fields_of,
 )
-from parity.mqadmin.ledger import FILE, read
+from parity.mqadmin.ledger import read
 from parity.mqadmin.runs import ALL
 
 TABLE = """\
@@ -126,6 +126,6 @@ def test_an_entry_without_a_reason_a_place_or_a_field_is_refused(old: str, new: 
 def test_the_ledger_names_runs_that_there_are() -> None:
     lines = {each.line for each in ALL}
     commands = {each.command for each in ALL}
-    for entry in read(FILE.read_text()).entries:
+    for entry in read().entries:
         assert entry.command in commands
         assert entry.line in lines | {""}

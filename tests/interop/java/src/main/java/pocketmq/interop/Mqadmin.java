@@ -86,7 +86,6 @@ public final class Mqadmin {
                 hurry(thread);
             }
             if (thread.isAlive()) {
-                status.set("endless");
                 byte[] soFar = printed.toByteArray();
                 thread.interrupt();
                 thread.join(GRACE_MS);

@@ -44,9 +44,9 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 public final class Obedient {
     private static final long POLL_MS = 1_000;
     private final Map<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
-    private final Map<String, DefaultMQPushConsumer> consumers = new ConcurrentHashMap<>();
     private final Map<String, DefaultLitePullConsumer> pullers = new ConcurrentHashMap<>();
     private final Map<String, DefaultMQPullConsumer> readers = new ConcurrentHashMap<>();
+    private final Map<String, Runnable> stops = new ConcurrentHashMap<>();
     private final Map<String, Semaphore> turns = new ConcurrentHashMap<>();
 
     public static void main(String[] args) throws Exception {
@@ -92,29 +92,10 @@ public final class Obedient {
             case "consumer" -> consume(name, options);
             case "go" -> turns.get(name).release(number(options, "times", 1));
             case "send" -> send(producers.get(name), options);
-            case "stop" -> stop(name);
+            case "stop" -> stops.remove(name).run();
             default -> throw new IllegalArgumentException(verb);
         }
         return "ok";
-    }
-
-    private void stop(String name) {
-        DefaultLitePullConsumer puller = pullers.remove(name);
-        if (puller != null) {
-            puller.shutdown();
-        }
-        DefaultMQPullConsumer reader = readers.remove(name);
-        if (reader != null) {
-            reader.shutdown();
-        }
-        DefaultMQProducer producer = producers.remove(name);
-        if (producer != null) {
-            producer.shutdown();
-        }
-        DefaultMQPushConsumer consumer = consumers.remove(name);
-        if (consumer != null) {
-            consumer.shutdown();
-        }
     }
 
     private static void configure(ClientConfig client, Map<String, String> options) {
@@ -154,6 +135,7 @@ public final class Obedient {
         configure(producer, options);
         producer.setSendMsgTimeout(60_000);
         producers.put(name, producer);
+        stops.put(name, producer::shutdown);
         producer.start();
     }
 
@@ -185,11 +167,12 @@ public final class Obedient {
         DefaultLitePullConsumer puller = new DefaultLitePullConsumer(options.get("group"));
         configure(puller, options);
         puller.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        puller.setAutoCommit(options.containsKey("auto"));
+        puller.setAutoCommit(false);
         if (options.containsKey("topic")) {
-            puller.subscribe(options.get("topic"), options.getOrDefault("tags", "*"));
+            puller.subscribe(options.get("topic"), "*");
         }
         pullers.put(name, puller);
+        stops.put(name, puller::shutdown);
         puller.start();
     }
 
@@ -216,6 +199,7 @@ public final class Obedient {
         DefaultMQPullConsumer reader = new DefaultMQPullConsumer(options.get("group"));
         configure(reader, options);
         readers.put(name, reader);
+        stops.put(name, reader::shutdown);
         reader.start();
     }
 
@@ -282,7 +266,7 @@ public final class Obedient {
                     : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
-        consumers.put(name, consumer);
+        stops.put(name, consumer::shutdown);
         consumer.start();
     }
 }
