@@ -284,8 +284,8 @@ def test_a_page_of_somebody_else_is_refused(
         ("POST", "/topics", {"name": "x", "queues": 10**9}, "`int` <= 1024"),
         ("POST", "/topics", {"name": "x", "queues": 0}, "`int` >= 1"),
         ("POST", "/roles/broker-z/kill", None, "this cluster has nameserver-1, broker-a"),
-        ("GET", "/watch/store?broker=broker-a&offset=x", None, "offset is missing"),
-        ("GET", "/watch/store?broker=broker-a&offset=%C2%B2", None, "offset is missing"),
+        ("GET", "/watch/store?broker=broker-a&offset=x", None, "offset must be a position"),
+        ("GET", "/watch/store?broker=broker-a&offset=%C2%B2", None, "offset must be a position"),
     ],
 )
 def test_a_wrong_question_is_answered_with_what_to_do(

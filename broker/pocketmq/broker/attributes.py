@@ -51,7 +51,7 @@ class AttributeRules:
             if sign not in ("+", "-") or key not in self._values:
                 known = ", ".join(self._values) or "none"
                 raise self._refused(
-                    f"attribute {change!r} is not known; known are {known}, written as "
+                    f"attribute {change!r} is not understood; known are {known}, written as "
                     "+key=value or -key"
                 )
             if current is not None and key in self._fixed:

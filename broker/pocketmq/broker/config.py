@@ -193,7 +193,7 @@ class BrokerConfig(
     )
     store_reply_message_enable: bool = option(
         True,
-        help="Push replies to the requester, and also store them in the reply topic.",
+        help="Also store replies in the reply topic, besides pushing them to the requester.",
         rule="R-13",
         live=True,
     )

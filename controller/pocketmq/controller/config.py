@@ -90,7 +90,7 @@ class ControllerOptions:
     )
     enable_elect_unclean_master: bool = option(
         False,
-        help="If no replica in sync is alive, elect another replica. Messages are lost then.",
+        help="If no replica in sync is alive, elect another replica. Messages may be lost then.",
         rule="D-30",
         live=True,
     )

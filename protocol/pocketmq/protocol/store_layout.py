@@ -34,7 +34,7 @@ RECORD: Final = Layout(
     Field("BORNHOST", f"{HOST_V4_BYTES}s", "producer's address, then its port as i32"),
     Field("STORETIMESTAMP", "q", "time of the store by the broker's clock, ms"),
     Field("STOREHOST", f"{HOST_V4_BYTES}s", "broker's address, then its port as i32"),
-    Field("RECONSUMETIMES", "i", "number of retries before this delivery"),
+    Field("RECONSUMETIMES", "i", "number of failed deliveries before this one"),
     Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of its half message, if any"),
     Field("body length", "i", ""),
     Field("BODY", "", "body as the producer sent it, perhaps compressed"),

@@ -53,7 +53,7 @@ def split_address(address: str) -> tuple[str, int]:
     host, port = parts
     # The length first: `int` is slow for very many digits, and refuses thousands.
     if len(port) > 5 or int(port) > MAX_PORT:
-        raise ValueError(f"{address!r} has an impossible port; ports are 1 to {MAX_PORT}")
+        raise ValueError(f"{address!r} has an impossible port; ports end at {MAX_PORT}")
     return host, int(port)
 
 

@@ -150,7 +150,7 @@ def test_a_masters_messages_wait_for_their_whole_size(
 @pytest.mark.parametrize(
     ("reader", "data", "says"),
     [
-        (FrameReader(), encode_plain_head(0, 5 << 20), "at most 4194304"),
+        (FrameReader(), encode_plain_head(0, 5 << 20), "not between 0 and 4194304"),
         (FrameReader(), encode_plain_head(0, -1), "has -1 bytes"),
         (FrameReader(), b"GET / HTTP/1.1\r\n\r\n", "the frame for offset"),
         (SlaveMessages(), bytes(12), "state 0"),

@@ -45,7 +45,7 @@ def test_an_unknown_attribute_is_refused_with_those_that_are_known() -> None:
     rules = topic_attributes(BROKER_5_5)
     assert "known are message.type, queue.type, cleanup.policy" in refusal(rules, "+x=y")
     assert "known are none" in refusal(group_attributes(BROKER_5_3), "+x=y")
-    assert "'message.type=FIFO' is not known" in refusal(rules, "message.type=FIFO")
+    assert "'message.type=FIFO' is not understood" in refusal(rules, "message.type=FIFO")
 
 
 def test_priorities_are_a_type_only_where_the_release_has_them() -> None:  # V-1

@@ -23,8 +23,9 @@ class ActingMasterOptions:
     total_replicas: int = option(
         1,
         help=(
-            "Number of brokers with this broker name, this broker included. If above 1, the "
-            "broker fetches offsets from the other brokers before it is online."
+            "Number of brokers with this broker name, this broker included. If above 1 and "
+            "enableSlaveActingMaster is on, a master fetches its slaves' offsets before it is "
+            "online."
         ),
         rule="Z-9",
     )

@@ -61,7 +61,10 @@ class OverloadOptions:
     consumer_fallbehind_threshold: int = option(
         16 * 1024**3,
         unit="bytes",
-        help="Maximum lag of a group. With more, the group may not consume.",
+        help=(
+            "With disableConsumeIfConsumerReadSlowly: a group that lags further behind may not "
+            "consume."
+        ),
         rule="B-168",
         live=True,
         within=(0, inf),

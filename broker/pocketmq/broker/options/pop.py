@@ -126,8 +126,8 @@ class PopOptions:
     pop_inflight_message_threshold: int = option(
         10_000,
         help=(
-            "With enablePopMessageThreshold: maximum number of unacknowledged messages of a "
-            "group in a queue."
+            "With enablePopMessageThreshold: pop nothing from a queue while the group has more "
+            "unacknowledged messages of it than this number."
         ),
         rule="K-34",
         live=True,

@@ -107,8 +107,8 @@ class FrameReader:
             # another protocol.
             if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
                 raise HaStreamError(
-                    f"the frame for offset {offset} has {size} bytes, but may have at most "
-                    f"{self._max_body_bytes}"
+                    f"the frame for offset {offset} has {size} bytes: the offset is impossible, "
+                    f"or the size is not between 0 and {self._max_body_bytes}"
                 )
             end = at + HEAD.size + size
             if end > len(view):

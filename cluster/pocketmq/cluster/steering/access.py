@@ -126,7 +126,7 @@ class ClusterAccess:
                     advice = f"put {USER_FILE} back, or begin with another data folder"
                     raise ConfigError(
                         "users",
-                        f"{path} is gone, and the brokers of this folder accept only its key",
+                        f"{path} is gone, and the brokers of this folder refuse a new key",
                         advice=advice,
                     )
                 # Written before any broker starts: a cluster whose key was lost could not be

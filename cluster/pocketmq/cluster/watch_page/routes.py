@@ -99,7 +99,7 @@ def live_routes(control: ClusterControl, guard: Guard) -> list[Route]:
         offset = request.query_params.get("offset", "")
         # An offset is never longer, and `int` of a million digits would block the loop.
         if not (offset.isascii() and offset.isdigit() and len(offset) <= 18):
-            raise CallerError("parameter offset is missing: a position in the commit log")
+            raise CallerError("parameter offset must be a position in the commit log")
         from pocketmq.cluster.watch_page.store_bytes import store_bytes  # loads the broker's store
 
         return _json(store_bytes(control.roles.data / broker, int(offset)))

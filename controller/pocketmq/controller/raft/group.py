@@ -31,7 +31,8 @@ class Group:
     def __post_init__(self) -> None:
         # The votes of a member that is not in the list would not count.
         if self.own_id not in self.members or len(set(self.members)) != len(self.members):
-            raise ValueError(f"{self.own_id!r} must be exactly once in {', '.join(self.members)}")
+            members = ", ".join(self.members)
+            raise ValueError(f"{self.own_id!r} is not in {members}, or an id is there twice")
 
     @property
     def others(self) -> list[str]:

@@ -35,7 +35,7 @@ class InitialUserOptions:
 
     init_authentication_user: str = option(
         "",
-        help='Super user that is created at the start: {"username":"...","password":"..."}.',
+        help='Super user that the role knows from the start: {"username":"...","password":"..."}.',
         rule="Y-40",
         secret=True,
     )
@@ -74,7 +74,7 @@ class OwnRequestOptions(InitialUserOptions):
         if self.authentication_enabled and self.initial_user is None:
             raise ConfigError(
                 "authentication_enabled",
-                "there is no super user, so nobody could send control requests to this role",
+                "it needs initAuthenticationUser, which is not set",
                 advice="set initAuthenticationUser to the super user of the brokers",
             )
         _ = self.own_users

@@ -72,8 +72,8 @@ COMMON: Final = (
         "tlsCaFile",
         "PEM file of the CA that signed the servers' certificates. The file must be on "
         "the driver and on executors. The default is the value of "
-        "`POCKETMQ_TLS_CA_FILE` on the driver. Without a CA file, certificates are not "
-        "checked.",
+        "`POCKETMQ_TLS_CA_FILE` on the driver. Without a CA file and without "
+        "`tlsServerName`, certificates are not checked.",
     ),
     Option("tlsServerName", "The name that the certificate of each server must have."),
     Option(

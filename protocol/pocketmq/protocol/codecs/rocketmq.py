@@ -117,7 +117,7 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         at += 2
         if size < 0 or at + size > end:
             raise FrameError(
-                f"the field name at byte {at} has {size} bytes, but the header ends at byte {end}"
+                f"the field name at byte {at} has {size} bytes, but the fields end at byte {end}"
             )
         name = str(block[at : at + size], "utf-8")
         at += size
@@ -125,7 +125,7 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         at += 4
         if size < 0 or at + size > end:
             raise FrameError(
-                f"field {name!r} at byte {at} has {size} bytes, but the header ends at byte {end}"
+                f"field {name!r} at byte {at} has {size} bytes, but the fields end at byte {end}"
             )
         # Java writes an empty text with length 0 and reads that back as null. `convert` takes it as
         # an empty text where a text is declared, and as absent everywhere else.

@@ -117,10 +117,15 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
             )
         total, _magic, _crc, flag, body_len = read_head(body, at)
         if not _LEAST_BYTES <= total <= end - at:
-            raise BatchError(f"a message has {total} bytes, but {end - at} are left", at=at)
+            raise BatchError(
+                f"a message has {total} bytes, not {_LEAST_BYTES} to {end - at}", at=at
+            )
         # A message without a body makes the whole batch invalid (S-10).
         if not 0 < body_len <= total - _LEAST_BYTES:
-            raise BatchError(f"a body has {body_len} bytes, but its message has {total}", at=at)
+            raise BatchError(
+                f"a body has {body_len} bytes: it is empty, or does not fit its message of {total}",
+                at=at,
+            )
         body_at = at + _HEAD_BYTES
         body_end = body_at + body_len
         (properties_len,) = read_length(body, body_end)

@@ -390,7 +390,7 @@ def decode_some(
                 raise RecordError(f"{left} bytes end inside the fixed fields", at=at)
             *_, reconsume_times, _, body_size = read_head.unpack_from(buffer, at)
         if not FIXED_SIZE <= size <= left:
-            raise RecordError(f"TOTALSIZE is {size}, but {left} bytes are left", at=at)
+            raise RecordError(f"TOTALSIZE is {size}, not {FIXED_SIZE} to {left}", at=at)
         end = at + size
         body_at = at + head_size
         topic_at = body_at + body_size + 1

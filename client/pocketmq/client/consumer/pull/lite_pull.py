@@ -191,7 +191,7 @@ class LitePullConsumer(PullMember):
         if not least <= offset <= most:
             raise ClientError(f"offset {offset} of {queue} is not between {least} and {most}")
         if not queues.seek(queue, offset):
-            raise ClientError(f"{queue} went to another consumer before seek() was done")
+            raise ClientError(f"this consumer lost {queue} before seek() was done")
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the queue's oldest message."""

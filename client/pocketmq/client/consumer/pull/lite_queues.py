@@ -149,7 +149,9 @@ class LiteQueues:
             await self._instance.addresses.any_replica(queue)
             offset = await self.find_start_offset(queue)
             if offset < 0:
-                raise ClientError(f"the first offset of {queue} cannot be found now; try again")
+                raise ClientError(
+                    f"the offset to begin at in {queue} cannot be found now; try again"
+                )
             self.start_pulling(self._planner.take(queue, self._clock.monotonic()), offset)
 
     def polled(self, batch: PulledBatch) -> None:

@@ -89,7 +89,7 @@ RetryPolicy = Annotated[
         "--group-retry-policy",
         metavar="JSON",
         help=(
-            "How long each retry waits. Only RocketMQ's proxy reads it: "
+            "How long each retry waits. Only proxies read it: "
             '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.'
         ),
     ),

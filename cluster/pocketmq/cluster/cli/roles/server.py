@@ -196,8 +196,8 @@ def up(
         bool | None,
         typer.Option(
             "--members-must-prove",
-            help="With --tls: nameservers, controllers and replication accept only roles of this "
-            "cluster.",
+            help="With --tls: nameservers, controllers and replication accept only processes that "
+            "know the cluster's secret.",
         ),
     ] = None,
     strangers_read_routes: Annotated[
