@@ -161,7 +161,7 @@ class RowEncoder:
         is_delayed = names.DELAY in entries or names_time(entries)
         if delay and is_delayed and not delay.keys() <= entries.keys():
             raise IllegalMessageError(
-                "a column and the properties give the message different delays"
+                "a column and the properties delay the message in different ways"
             )
         entries |= delay
         is_delayed = is_delayed or bool(delay)
