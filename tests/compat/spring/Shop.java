@@ -19,6 +19,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -116,42 +118,31 @@ public class Shop {
         }
     }
 
+    /** A listener that keeps what it receives. */
+    abstract static class Keeping implements RocketMQListener<Order>, FromTheFirst {
+        final Inbox inbox = new Inbox();
+
+        @Override
+        public void onMessage(Order order) {
+            inbox.put(order);
+        }
+    }
+
     // -- listeners ------------------------------------------------------------------------------
 
     @Component
     @RocketMQMessageListener(topic = "SpringOrders", consumerGroup = "spring-orders")
-    static class Orders implements RocketMQListener<Order>, FromTheFirst {
-        final Inbox inbox = new Inbox();
-
-        @Override
-        public void onMessage(Order order) {
-            inbox.put(order);
-        }
-    }
+    static class Orders extends Keeping {}
 
     @Component
     @RocketMQMessageListener(
         topic = "SpringOrders", consumerGroup = "spring-paid", selectorExpression = "paid || sent")
-    static class Paid implements RocketMQListener<Order>, FromTheFirst {
-        final Inbox inbox = new Inbox();
-
-        @Override
-        public void onMessage(Order order) {
-            inbox.put(order);
-        }
-    }
+    static class Paid extends Keeping {}
 
     @Component
     @RocketMQMessageListener(topic = "SpringOrders", consumerGroup = "spring-large",
         selectorType = SelectorType.SQL92, selectorExpression = "amount > 100")
-    static class Large implements RocketMQListener<Order>, FromTheFirst {
-        final Inbox inbox = new Inbox();
-
-        @Override
-        public void onMessage(Order order) {
-            inbox.put(order);
-        }
-    }
+    static class Large extends Keeping {}
 
     @Component
     @RocketMQMessageListener(topic = "SpringLater", consumerGroup = "spring-later")
@@ -187,26 +178,12 @@ public class Shop {
     @Component
     @RocketMQMessageListener(topic = "SpringPrices", consumerGroup = "spring-prices",
         messageModel = MessageModel.BROADCASTING)
-    static class Till implements RocketMQListener<Order>, FromTheFirst {
-        final Inbox inbox = new Inbox();
-
-        @Override
-        public void onMessage(Order order) {
-            inbox.put(order);
-        }
-    }
+    static class Till extends Keeping {}
 
     @Component
     @RocketMQMessageListener(topic = "SpringPrices", consumerGroup = "spring-prices",
         messageModel = MessageModel.BROADCASTING, instanceName = "second")
-    static class SecondTill implements RocketMQListener<Order>, FromTheFirst {
-        final Inbox inbox = new Inbox();
-
-        @Override
-        public void onMessage(Order order) {
-            inbox.put(order);
-        }
-    }
+    static class SecondTill extends Keeping {}
 
     @Component
     @RocketMQMessageListener(topic = "SpringRefused", consumerGroup = "spring-refused",
@@ -444,9 +421,10 @@ public class Shop {
             stored(template.syncSend("SpringAgain", "again"));
             MessageExt first = next(again.tries, "first try");
             MessageExt second = next(again.tries, "second try");
+            same(0, first.getReconsumeTimes());
             same(1, second.getReconsumeTimes());
             same("SpringAgain", second.getTopic());
-            expect(!first.getMsgId().isEmpty(), "no id");
+            same(first.getMsgId(), second.getMsgId());
         }
 
         /** A message that is refused as often as the group tries goes to its dead letters. */
@@ -463,9 +441,9 @@ public class Shop {
             BlockingQueue<MessageExt> received = new LinkedBlockingQueue<>();
             consumer.subscribe(topic, "*");
             consumer.registerMessageListener(
-                (org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently) (found, context) -> {
+                (MessageListenerConcurrently) (found, context) -> {
                     received.addAll(found);
-                    return org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
                 });
             consumer.start();
             MessageExt dead = next(received, topic);
