@@ -1,4 +1,4 @@
-"""Programs of RocketMQ's users' libraries, each with the rows that it prints.
+"""Programs with libraries that RocketMQ's users have, each with the rows that it prints.
 
 A program prints `ROW name ok`, `ROW name absent` (this version has no such call), or
 `ROW name failed why`. It talks to a cluster as a user's program does, and knows only the address.
@@ -25,30 +25,23 @@ from pocketmq.runtime.profile import PROFILE_4_9
 from support.cluster import running
 from support.eventually import PATIENCE_MS
 from support.java import BUILD_TIMEOUT_S, JavaError, JavaRun
-from support.java_versions import ROWS, run_rows, run_version
+from support.java_versions import (
+    OPTIONS,
+    ROWS,
+    SETTINGS,
+    SHARED,
+    outcomes,
+    run_rows,
+    run_version,
+)
 from support.real_rocketmq import free_port, real_rocketmq
 from support.secured import ADMIN, secured
 
 HERE = Path(__file__).parent
-SHARED = (HERE / "shared" / "Flows.java",)
-
-OPTIONS = (
-    "--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "1500",
-    "--enable-property-filter", "--default-message-request-mode", "POP",
-    "--revive-queue-num", "1", "--recall-message-enable",
-)  # fmt: skip
-"""Of our brokers: checks come soon, and what is off by default is on."""
-
-SETTINGS = {
-    "transactionTimeOut": 1000, "transactionCheckInterval": 1500, "transactionOpBatchInterval": 300,
-    "enablePropertyFilter": "true", "defaultMessageRequestMode": "POP", "timerWheelEnable": "true",
-    "recallMessageEnable": "true",
-}  # fmt: skip
-"""The same for RocketMQ's own."""
 
 OURS = "ours"
 BROKERS = (OURS, "5.3.3")
-"""Whose broker is asked."""
+"""Whose brokers are asked."""
 
 KEY, SECRET = "desk-key", "desk-secret"
 ACCOUNTS = f"""
@@ -147,12 +140,8 @@ async def _cluster(folder: Path, brokers: str) -> AsyncIterator[tuple[str, Calla
         async with running(folder, *OPTIONS, "--port", str(port)) as cluster:
             yield cluster.nameservers, cluster.story
     else:
-        started = real_rocketmq(folder / "store", settings=SETTINGS)
-        real = await asyncio.to_thread(started.__enter__)
-        try:
+        with real_rocketmq(folder / "store", settings=SETTINGS) as real:
             yield real.namesrv_addr, lambda: ""
-        finally:
-            await asyncio.to_thread(started.__exit__, None, None, None)
 
 
 @asynccontextmanager
@@ -177,8 +166,7 @@ def _made(folder: Path) -> Path:
 
 
 def _of(run: JavaRun) -> Told:
-    rows = {name: " ".join(outcome) for name, *outcome in run.lines("ROW")}
-    return Told(rows, f"{run.stdout[-8000:]}\n{run.stderr[-8000:]}")
+    return Told(outcomes(run), f"{run.stdout[-8000:]}\n{run.stderr[-8000:]}")
 
 
 # -- the suites ---------------------------------------------------------------------------------
@@ -375,8 +363,3 @@ SUITES = (
 def suite_named(name: str) -> Suite:
     """A suite by its name."""
     return next(suite for suite in SUITES if suite.name == name)
-
-
-def passes(told: Told) -> list[str]:
-    """Rows that are fine."""
-    return [row for row, said in told.rows.items() if said == OK]

@@ -13,8 +13,15 @@ from pathlib import Path
 import pytest
 
 from support.cluster import running
-from support.java import JavaRun
-from support.java_versions import brokers, expected, run_rows, versions
+from support.java_versions import (
+    OPTIONS,
+    SETTINGS,
+    brokers,
+    expected,
+    outcomes,
+    run_rows,
+    versions,
+)
 from support.real_rocketmq import free_port, real_rocketmq
 
 pytestmark = [
@@ -22,22 +29,6 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.timeout(1200),  # a first run downloads the client
 ]
-
-OPTIONS = (
-    "--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "1500",
-    "--enable-property-filter", "--default-message-request-mode", "POP",
-    "--revive-queue-num", "1", "--recall-message-enable",
-)  # fmt: skip
-SETTINGS = {
-    "transactionTimeOut": 1000, "transactionCheckInterval": 1500, "transactionOpBatchInterval": 300,
-    "enablePropertyFilter": "true", "defaultMessageRequestMode": "POP", "timerWheelEnable": "true",
-    "recallMessageEnable": "true",
-}  # fmt: skip
-
-
-def outcomes(run: JavaRun) -> dict[str, str]:
-    """Row -> what the program says of it."""
-    return {name: " ".join(outcome) for name, *outcome in run.lines("ROW")}
 
 
 @pytest.mark.skipif("ours" not in brokers(), reason="another broker was asked for")

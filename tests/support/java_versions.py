@@ -15,7 +15,11 @@ from pathlib import Path
 
 from support.java import SHORT_LIVED, JavaError, JavaRun
 
-SOURCE = Path(__file__).resolve().parents[1] / "interop" / "java_versions" / "Rows.java"
+TESTS = Path(__file__).resolve().parents[1]
+SOURCE = TESTS / "interop" / "java_versions" / "Rows.java"
+SHARED = (TESTS / "compat" / "shared" / "Flows.java",)
+"""What the programs with rows have in common."""
+
 BUILD_TIMEOUT_S = 900.0
 
 IN_CI = ("4.9.8", "5.5.0")
@@ -31,6 +35,20 @@ SINCE = {
     "priority": (5, 4),
 }  # fmt: skip
 """Rows that older clients lack."""
+
+OPTIONS = (
+    "--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "1500",
+    "--enable-property-filter", "--default-message-request-mode", "POP",
+    "--revive-queue-num", "1", "--recall-message-enable",
+)  # fmt: skip
+"""Of our brokers: checks come soon, and what is off by default is on."""
+
+SETTINGS = {
+    "transactionTimeOut": 1000, "transactionCheckInterval": 1500, "transactionOpBatchInterval": 300,
+    "enablePropertyFilter": "true", "defaultMessageRequestMode": "POP", "timerWheelEnable": "true",
+    "recallMessageEnable": "true",
+}  # fmt: skip
+"""The same for RocketMQ's own."""
 
 
 def versions() -> list[str]:
@@ -50,13 +68,18 @@ def expected(version: str) -> dict[str, str]:
     return {row: "ok" if parts >= SINCE.get(row, (0,)) else "absent" for row in ROWS}
 
 
+def outcomes(run: JavaRun) -> dict[str, str]:
+    """Row -> what the program says of it: `ok`, `absent`, or `failed` and why."""
+    return {name: " ".join(outcome) for name, *outcome in run.lines("ROW")}
+
+
 def run_rows(version: str, nameservers: str, *, timeout_s: float = 900.0) -> JavaRun:
     """Run all rows with one version.
 
     Raises:
         JavaError: it cannot be built, or does not end.
     """
-    return run_version(version, "Rows", nameservers, timeout_s=timeout_s)
+    return run_version(version, "Rows", nameservers, beside=SHARED, timeout_s=timeout_s)
 
 
 def run_version(

@@ -1,4 +1,5 @@
-import java.io.IOException;
+import static shared.Flows.expect;
+
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -28,6 +29,7 @@ import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import shared.Flows;
 
 /**
  * What a client of RocketMQ does with a cluster, whichever its version: {@code Rows NAMESRV}.
@@ -47,7 +49,7 @@ public final class Rows {
     }
 
     public static void main(String[] args) throws Exception {
-        endWithStandardInput();
+        Flows.endWithStandardInput();
         Rows rows = new Rows(args[0]);
         rows.row("send", rows::send);
         rows.row("push", () -> rows.receive("rows-push", "*", null, COUNT, false));
@@ -398,26 +400,5 @@ public final class Rows {
         } catch (NoSuchMethodException e) {
             return null;
         }
-    }
-
-    private static void expect(boolean holds, String otherwise) {
-        if (!holds) {
-            throw new IllegalStateException(otherwise);
-        }
-    }
-
-    private static void endWithStandardInput() {
-        Thread guard = new Thread(() -> {
-            try {
-                while (System.in.read() >= 0) {
-                    continue;
-                }
-            } catch (IOException e) {
-                System.err.println("standard input failed: " + e);
-            }
-            System.exit(2);
-        });
-        guard.setDaemon(true);
-        guard.start();
     }
 }
