@@ -20,7 +20,8 @@ line under the suite's version in docs/compat_suites.toml:
 Of `mqadmin` the reasons come from tests/parity/mqadmin/ledger.toml.
 
 Exit status: 0 if all is as the file says, 1 if a row failed that is not in it, a failure in it
-passes, or a suite could not run, 2 for wrong options. Needs Java, Maven and Go.
+passes, a row that passed is absent, or a suite could not run, 2 for wrong options. Needs Java,
+Maven and Go.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from compat import ledger
 from compat.ledger import Known, Ledger
 from compat.suites import BROKERS, HERE, OURS, SUITES, Suite, Told, told_by
+from pocketmq.runtime import logs
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -93,6 +95,7 @@ def chosen(options: argparse.Namespace, known: Ledger) -> Iterator[tuple[Suite, 
 
 def really_run(suite: Suite, version: str, broker: str) -> Told:
     """Run it with a cluster of its own."""
+    logs.configure("warning")
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         return asyncio.run(told_by(suite, version, Path(folder), brokers=broker))
 
@@ -117,7 +120,7 @@ def run_all(options: argparse.Namespace, run: Run) -> int:
     pairs = list(chosen(options, ledger.read(path)))
     for number, (suite, version) in enumerate(pairs, 1):
         name = f"[{number}/{len(pairs)}] {suite.name} {version}"
-        if missing := suite.missing():
+        if missing := suite.missing(options.broker):
             print(f"{name}: NOT RUN: {missing}")
             status = 1
             continue

@@ -93,7 +93,7 @@ def objections(rows: Iterable[str], told: Mapping[str, str], known: Known) -> li
     Args:
         rows: That the suite has.
         told: Row -> `ok`, `absent`, or `failed` and why.
-        known: What may fail.
+        known: What passes, and what may fail.
     """
     found = []
     for row in [*rows, *(row for row in told if row not in set(rows))]:
@@ -101,7 +101,10 @@ def objections(rows: Iterable[str], told: Mapping[str, str], known: Known) -> li
         if said == OK:
             if row in known.failed:
                 found.append(f"{row} passes: take it out of the failures ({known.failed[row]})")
-        elif said != ABSENT and row not in known.failed:
+        elif said == ABSENT:
+            if row in known.passed:
+                found.append(f"{row} is absent, and has passed before")
+        elif row not in known.failed:
             found.append(f"{row} {said}")
     return [*found, *(f"{row} is no row" for row in known.failed if row not in set(rows))]
 

@@ -96,8 +96,12 @@ class Suite:
     accounts: bool = False
     starts_all: bool = False
 
-    def missing(self) -> str | None:
-        """Why it cannot run here."""
+    def missing(self, brokers: str = OURS) -> str | None:
+        """Why it cannot run here, against these of `BROKERS`."""
+        if brokers != OURS and self.accounts:
+            return "only PocketMQ's broker has its accounts"
+        if brokers != OURS and self.starts_all:
+            return "it compares both brokers, and needs no --broker"
         for tool in self.tools:
             if shutil.which(tool) is None:
                 return f"{tool} is not installed (`make setup` as root brings Java, Maven and Go)"

@@ -37,7 +37,8 @@ def results(tmp_path: Path) -> Path:
     """A ledger by which `request` of Spring fails, and all else passes."""
     path = tmp_path / "results.toml"
     path.write_text(
-        f'[spring."2.3.5"]\npassed = []\n[spring."2.3.5".failed]\nrequest = "{WHY}"\n', "utf-8"
+        f'[spring."2.3.5"]\npassed = ["delay"]\n[spring."2.3.5".failed]\nrequest = "{WHY}"\n',
+        "utf-8",
     )
     return path
 
@@ -73,6 +74,7 @@ def test_a_run_as_expected_writes_date_and_rows_and_keeps_the_reasons(
     ("rows", "line"),
     [
         ({"delay": "failed early"}, "delay failed early"),
+        ({"delay": "absent"}, "delay is absent, and has passed before"),
         ({"request": "ok"}, f"request passes: take it out of the failures ({WHY})"),
         ({"novelty": "failed 1"}, "novelty failed 1"),
     ],
@@ -136,6 +138,21 @@ def test_a_suite_without_its_tools_is_not_run_and_fails_the_run(
     assert "NOT RUN: no-such-tool is not installed" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("ons-accounts", "only PocketMQ's broker has its accounts"),
+        ("mqadmin", "it compares both brokers, and needs no --broker"),
+    ],
+)
+def test_a_suite_that_cannot_ask_rocketmqs_broker_alone_is_not_run_with_it(
+    script: Any, results: Path, capsys: pytest.CaptureFixture[str], name: str, why: str
+) -> None:
+    words = ["--only", name, "--broker", "5.3.3", "--results", str(results)]
+    assert script.main(words, as_in_the_ledger) == 1
+    assert f"NOT RUN: {why}\n" in capsys.readouterr().out
+
+
 def test_resume_leaves_out_what_passed_today(script: Any, results: Path) -> None:
     asked: list[tuple[str, str]] = []
 
@@ -154,11 +171,9 @@ def test_other_versions_and_brokers_are_judged_and_not_written(
     script: Any, results: Path, words: list[str]
 ) -> None:
     before = results.read_text("utf-8")
-    ledger_of_it = (
-        spring_with(request="failed so") if "--broker" in words else spring_with(request="ok")
-    )
+    run = spring_with(request="failed so" if "--broker" in words else "ok")
     arguments = ["--only", "spring", *words, "--results", str(results)]
-    assert script.main(arguments, ledger_of_it) == 0
+    assert script.main(arguments, run) == 0
     assert results.read_text("utf-8") == before
 
 
