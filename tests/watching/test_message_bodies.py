@@ -213,9 +213,10 @@ def test_a_broker_that_refuses_for_good_ends_it_with_words(cluster: Cluster, top
         cluster.faults.add("fail", code="PULL_MESSAGE", topic=topic, with_code=code)
         try:
             send(cluster, topic, b"the last")  # answers a pull that waits
-            assert next(lines)["message"]["body"] == "the last"
-            assert code in next(lines)["problem"]
-            assert next(lines, None) is None
+            *told, end = lines
+            # A pull sent after the rule ends it before this message is told.
+            assert [each["message"]["body"] for each in told] in ([], ["the last"])
+            assert code in end["problem"]
         finally:
             cluster.faults.clear()
 
