@@ -68,7 +68,8 @@ def compatibility_page() -> str:
             "# Compatibility",
             "",
             "This page lists the RocketMQ clients that work with PocketMQ, and the parts of",
-            "RocketMQ that PocketMQ does not have. A Java client needs only the address:",
+            "RocketMQ that PocketMQ does not have. A Java client needs only the address of a",
+            "nameserver:",
             "",
             "```java",
             'DefaultMQProducer producer = new DefaultMQProducer("shop");',
@@ -145,8 +146,8 @@ _CLIENTS = """\
 
 RocketMQ has two families of clients:
 
-- Remoting clients ask a nameserver, and connect to brokers. They work with PocketMQ unchanged.
-- gRPC clients came with RocketMQ 5, and connect to a proxy. PocketMQ has [a proxy](grpc.md). RocketMQ's proxy works with PocketMQ's brokers too.
+- Remoting clients ask a nameserver for routes, and connect to brokers. They work with PocketMQ unchanged.
+- gRPC clients came with RocketMQ 5, and connect to a proxy. PocketMQ has [its own proxy](grpc.md). RocketMQ's proxy works with PocketMQ's brokers too.
 
 | remoting client | with PocketMQ |
 |---|---|
@@ -157,7 +158,7 @@ RocketMQ has two families of clients:
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ can read the headers that these clients send ([protocol.md](protocol.md#where-readers-are-lenient)) |
 
-The gRPC clients come from `apache/rocketmq-clients`. You can use them with RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). Tests try [14 features](grpc-sdks.md#what-each-sdk-does) of the clients with PocketMQ's proxy:
+The gRPC clients come from `apache/rocketmq-clients`. You can use them with RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). Tests try [14 features](grpc-sdks.md#what-each-sdk-does) of these clients with PocketMQ's proxy:
 
 | gRPC client | with PocketMQ's proxy |
 |---|---|
@@ -167,10 +168,11 @@ The gRPC clients come from `apache/rocketmq-clients`. You can use them with Rock
 | Rust 5.0.0 | It works. Its tests run only at night |
 | C#, C++ | They were not tried |
 
-A gRPC client may also connect to the port of a nameserver or broker. The connection is then passed on to a proxy. If there is no proxy, the client gets an error that says what to install.
+A gRPC client may also connect to the port of a nameserver or broker. This process passes the connection on to a proxy. If there is no proxy, the client gets an error that says what to install.
 
 All clients may use TLS ([security.md](security.md)). Brokers can check users and their rights by ACL 2.0, as in RocketMQ 5.3. Brokers with profile 4.9 can check accounts by ACL 1.0.
-If [members of a cluster must prove](members.md) that they know the cluster's secret, set `strangersReadRoutes=true` at the nameservers. Otherwise RocketMQ's remoting clients get no routes.
+
+With the option `members_must_prove`, nameservers answer only clients that know [the cluster's secret](members.md). RocketMQ's remoting clients cannot know it. To give these clients routes, set `strangersReadRoutes=true` at the nameservers.
 
 """.splitlines()  # noqa: E501
 
@@ -183,9 +185,9 @@ _NOT_BUILT = """\
 | batches in the consume queue (5.0) | topic attribute `queue.type` = `BatchCQ` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names the only possible value, `SimpleCQ`. Each message of a batch is stored by itself |
 | compaction (5.0) | topic attribute `cleanup.policy` = `COMPACTION` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names the only possible value, `DELETE` |
 | lite topics (5.5) | requests 200070 to 200079, such as POP_LITE_MESSAGE (200070); `message.type` = `LITE` | The requests get REQUEST_CODE_NOT_SUPPORTED (3). UPDATE_AND_CREATE_TOPIC (17) refuses this `message.type` |
-| check points of pops in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056) gets SUCCESS (0), but moves no check point, because none is in RocksDB |
+| check points of pops in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056) gets SUCCESS (0), but moves no check point, because PocketMQ keeps none in RocksDB |
 | timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). All timers are in the timer wheel |
-| latencies in VIEW_BROKER_STATS_DATA (315) | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | A request for one of these items gets SYSTEM_ERROR (1): the item does not exist |
+| latencies in VIEW_BROKER_STATS_DATA (315) | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | A request for one of these items gets SYSTEM_ERROR (1). The remark says that the item does not exist |
 
 Profile 5.5 has these features of RocketMQ 5.4 and 5.5:
 
@@ -202,11 +204,11 @@ _OTHERWISE = """\
 
 | RocketMQ | PocketMQ | rule |
 |---|---|---|
-| A half message with a delay level or a timer is delayed at once. The send is acknowledged, but the transaction never finds the message | The delay of a half message begins at the commit | X-11 |
-| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Two keys can have the same hash. Clients then drop the messages with the other key | The broker also compares the key or tag itself | S-48 |
-| In 5.3, a message in a retry topic of version 1 does not wake waiting pops | In every profile, such a message wakes the waiting pops of its group | K-133 |
+| If a half message has a delay level or a timer, its delay begins before the commit. The send is acknowledged, but the transaction loses the message | The delay of a half message begins at the commit | X-11 |
+| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Two keys can have the same hash. The answer then also has messages with the other key, and clients drop these messages | The broker also compares the key or tag itself, so the answer has no other messages | S-48 |
+| In 5.3, a message in a retry topic of version 1 does not wake waiting pops | In every profile, a message in such a topic wakes the waiting pops of its group | K-133 |
 | With `tls.ciphers` (5.5), you can choose some of the cipher suites of TLS 1.3 | You can only allow all cipher suites of TLS 1.3, or none. Python cannot choose among them | Y-5 |
-| Replicas and controllers decide by RocketMQ's rules | Some rules differ. [A list](rules/replication.md#what-pocketmq-does-otherwise) gives the reason for each | W-1 |
+| Replicas and controllers decide by RocketMQ's rules | Some rules differ. [A list](rules/replication.md#what-pocketmq-does-otherwise) has each different rule and its reason | W-1 |
 
 """.splitlines()  # noqa: E501
 
@@ -216,9 +218,10 @@ def _suites() -> list[str]:
     lines = [
         "## Suites of others",
         "",
-        "`make compat` runs our own programs with libraries of RocketMQ's users (`tests/compat`).",
-        "A *row* is one thing that a program tries, such as a delayed send. This row passes if the",
-        "message arrives, but not early. To run a program with RocketMQ's own broker:",
+        "`make compat` tries the client libraries that RocketMQ's users have. For each library, a",
+        "program in `tests/compat` sends and receives messages. A *row* is one feature that the",
+        "program tries. For example, the row `delay` passes if a delayed message arrives, and not",
+        "too early. To run a program with RocketMQ's own broker:",
         "`python scripts/compat.py --only spring --broker 5.3.3`.",
         "",
         "| suite | version | date | rows that pass | rows that fail |",
@@ -269,8 +272,8 @@ def _java_clients() -> list[str]:
         "## RocketMQ's Java clients",
         "",
         "`ok` means that the feature worked with PocketMQ's broker. `absent` means that this",
-        "version of the client does not have it. `tests/interop/java_versions/Rows.java` tried the",
-        f"features on {' and '.join(dates)}. CI runs {' and '.join(run['in_ci'])}.",
+        "version of the client does not have the feature. `tests/interop/java_versions/Rows.java`",
+        f"tried the features on {' and '.join(dates)}. CI runs {' and '.join(run['in_ci'])}.",
         "`python scripts/compat.py --only java --version VERSION` runs another version.",
         f"{run['newest']}",
         "",
