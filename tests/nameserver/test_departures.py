@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from pocketmq.operation.events.log import EventLog
+from pocketmq.operation.events.roles import BrokerForgotten, BrokerRegistered
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
@@ -124,6 +126,20 @@ async def test_a_broker_with_a_short_time_out_is_not_kept_until_the_others_may_e
     await rig.advance(10)
     assert await rig.brokers_of("TopicA") == ["broker-a", "broker-b"]
     await rig.advance(5.001)
+    assert await rig.brokers_of("TopicA") == ["broker-a"]
+
+
+async def test_the_first_scan_after_a_broker_s_own_time_out_finds_it(
+    rig: NameServerRig,
+) -> None:  # N-2, N-3
+    patient, hasty = await rig.broker("broker-a"), await rig.broker("broker-b")
+    await patient.register()
+    await rig.advance(20)  # the next scan is chosen for the first one's time-out: 125
+    await hasty.register(heartbeat_timeout_millis=96_000)  # 116
+    await rig.advance(99.9)
+    await patient.register()
+    assert await rig.brokers_of("TopicA") == ["broker-a", "broker-b"]
+    await rig.advance(0.1)
     assert await rig.brokers_of("TopicA") == ["broker-a"]
 
 
@@ -278,6 +294,31 @@ async def test_a_stopping_nameserver_says_nothing_of_the_brokers_it_hangs_up_on(
             await broker.register()
         await broker.channel.closed
     assert [line["event"] for line in logs] == ["broker.registered"]
+
+
+async def test_each_coming_and_going_of_a_broker_is_one_event() -> None:
+    events = EventLog("ns", lambda: 0, lambda: 0, always=True)
+    async with nameserver(events=events) as rig:
+        voices = [await rig.broker(f"broker-{name}") for name in "abc"]
+        for voice in voices:
+            await voice.register()
+        await voices[0].unregister()
+        voices[1].channel.close()
+        await eventually(lambda: len(rig.server.table.live) == 1, "one is left")
+        await rig.advance(130)
+        await eventually(lambda: not voices[2].channel.is_open, "it is closed")
+    told = events.read(0).events
+    came = [each for each in told if isinstance(each, BrokerRegistered)]
+    assert [each.broker for each in came] == ["broker-a", "broker-b", "broker-c"]
+    assert [(each.nameserver, each.address) for each in came] == [
+        (rig.server.config.name, voice.address) for voice in voices
+    ]
+    gone = [each for each in told if isinstance(each, BrokerForgotten)]
+    assert [(each.broker, each.how) for each in gone] == [
+        ("broker-a", "unregistered"),
+        ("broker-b", "closed"),
+        ("broker-c", "expired"),
+    ]
 
 
 async def test_two_nameservers_each_hold_what_brokers_told_them() -> None:  # N-36

@@ -13,6 +13,7 @@ import msgspec
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.kv_config import KvTable
 from pocketmq.nameserver.server import NameServer
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.bodies.compressed_registration import encode_compressed
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.bodies.topics import (
@@ -224,12 +225,15 @@ async def nameserver(
     profile: Profile = PROFILE_5_X,
     kv: KvTable | None = None,
     budget: Budget = DEFAULT_BUDGET,
+    events: EventSink = NO_EVENTS,
     **options: Any,
 ) -> AsyncIterator[NameServerRig]:
     """A running nameserver; `options` are those of its configuration."""
     clock, network, storage = ManualClock(START_MS), MemoryNetwork(), MemoryStorage(kv)
     config = NameServerConfig(**{"port": 9876, **options})
-    server = NameServer(config, clock, network, profile, kv_storage=storage, budget=budget)
+    server = NameServer(
+        config, clock, network, profile, kv_storage=storage, budget=budget, events=events
+    )
     await server.start()
     try:
         yield NameServerRig(clock, network, server, storage)

@@ -7,7 +7,7 @@ a scan every 5 s finds it. A broker that registers and is then frozen, its conne
     t =  30    registers again          expires_at = 150
     t =  31    the process is frozen
     t = 150    scan: nothing, 150 < 150 does not hold
-    t = 155    scan: expired. Its connection is closed, then its routes are dropped
+    t = 155    scan: expired. Its routes are dropped, and its connection is closed
 
 Hence the worst case of N-21: 120 s and one scan. When the connection itself closes, the broker is
 removed at once (`of_channel`). Pure: the caller brings the time.
@@ -112,7 +112,7 @@ class LiveBrokers:
     def expired(self, now: float) -> list[LiveBroker]:
         """The brokers that were silent for *more* than their time-out. They stay in the table.
 
-        The caller closes their channels and then removes their routes, in this order (N-21).
+        The caller removes their routes and closes their channels, in one turn of the loop (N-21).
         """
         return [broker for broker in self._brokers.values() if broker.expires_at < now]
 

@@ -1,7 +1,7 @@
 """`NameServer`: connects tables, clock and network, and scans for silent brokers (N-3, N-21, N-22).
 
 Start reading at `NameServer.start`: it loads the KV configuration, begins the scan and listens.
-`expire_silent_brokers` closes their connections and drops their routes; a connection that closes by
+`expire_silent_brokers` drops their routes and closes their connections; a connection that closes by
 itself drops them at once.
 """
 
@@ -210,17 +210,17 @@ class NameServer:
 
     def _heard(self, broker: LiveBroker) -> None:
         """A broker may have a shorter time-out than those that the next scan was chosen for."""
-        if broker.expires_at < self._next_scan_at - 2 * self._scan_s:
+        # Then a scan that was left out would have found it.
+        if broker.expires_at < self._next_scan_at - self._scan_s:
             self._scan.wakeup()
 
     def expire_silent_brokers(self) -> None:
-        """Close the channels of brokers that were silent too long, and drop their routes (N-21)."""
+        """Drop the routes of brokers that were silent too long, and close their channels (N-21)."""
         now = self._clock.monotonic()
         for broker in self.table.live.expired(now):
-            # Out of the table first: closing the channel must not tell of it a second time.
-            self.table.live.remove(broker.key)
-            broker.channel.close()
+            # Out of the table first: the end of the channel must not tell of it a second time.
             is_gone = self.table.forget(broker)
+            broker.channel.close()
             self._tell_forgotten(broker, "expired")
             log.warning(
                 "broker.expired", broker=broker.broker_name, address=broker.key.address,
