@@ -168,7 +168,7 @@ The gRPC clients come from `apache/rocketmq-clients`. You can use them with Rock
 | Rust 5.0.0 | It works. Its tests run only at night |
 | C#, C++ | They were not tried |
 
-A gRPC client may also connect to the port of a nameserver or broker. This process passes the connection on to a proxy. If there is no proxy, the client gets an error that says what to install.
+A gRPC client may also connect to the port of a nameserver or broker. The port passes the connection on to a proxy. If there is no proxy, the client gets an error that says what to install.
 
 All clients may use TLS ([security.md](security.md)). Brokers can check users and their rights by ACL 2.0, as in RocketMQ 5.3. Brokers with profile 4.9 can check accounts by ACL 1.0.
 
