@@ -52,8 +52,8 @@ COMMON: Final = (
     ),
     Option(
         "retryIntervalMs",
-        "Time before a request is repeated for the first time. Before each further "
-        "repetition, the wait is longer by this time.",
+        "Time before a request is repeated for the first time. Each further wait is longer "
+        "by the same time. With `500`, the waits are 500, 1000, 1500 ms and so on.",
         "500",
         ("fetchOffset.retryIntervalMs",),
     ),
@@ -166,7 +166,11 @@ READ: Final = (
         "FAILFAST",
     ),
     Option("maxBodyBytes", "Maximum size of a body after decompression.", "4194304"),
-    Option("dedupe", "Whether to drop messages that the sink sent a second time.", "false"),
+    Option(
+        "dedupe",
+        "Whether to drop messages that PocketMQ's Spark sink sent a second time.",
+        "false",
+    ),
     Option(
         "dedupeWindow",
         "Streams with `dedupe`: number of messages before a batch that are read again, "
@@ -181,7 +185,9 @@ READ: Final = (
     ),
     Option("groupIdPrefix", "Prefix of a generated `groupId`.", "", ()),
     Option(
-        "commitGroup", "Streams: group whose offsets on the brokers follow the stream's progress."
+        "commitGroup",
+        "Streams: a consumer group. After each batch, the stream commits its offsets for this "
+        "group on the brokers, so that tools see the stream's lag.",
     ),
     Option(
         "maxOffsetsPerTrigger", "Streams: maximum number of messages in a batch.", "", ("maxRows",)
