@@ -24,21 +24,23 @@ MAGIC_BLANK: Final = -875286124
 RECORD: Final = Layout(
     Field("TOTALSIZE", "i", "bytes of the whole record"),
     Field("MAGICCODE", "i", "the layout: V1 is `0xDAA320A7`, V2 is `0xDAA320AB`"),
-    Field("BODYCRC", "i", "CRC32 of the stored body, without its top bit"),
+    Field("BODYCRC", "i", "CRC32 of the stored body, with the top bit cleared"),
     Field("QUEUEID", "i", "queue of the topic"),
     Field("FLAG", "i", "a number that the application chooses"),
     Field("QUEUEOFFSET", "q", "queue offset of the message"),
     Field("PHYSICALOFFSET", "q", "log offset of this record's first byte"),
-    Field("SYSFLAG", "i", "flags: body compressed, kind of transaction, IPv6 hosts"),
+    Field("SYSFLAG", "i", "flags: compressed body, state of the transaction, IPv6 hosts"),
     Field("BORNTIMESTAMP", "q", "time of the send by the producer's clock, ms"),
     Field("BORNHOST", f"{HOST_V4_BYTES}s", "producer's address, then its port as i32"),
     Field("STORETIMESTAMP", "q", "time of the store by the broker's clock, ms"),
     Field("STOREHOST", f"{HOST_V4_BYTES}s", "broker's address, then its port as i32"),
     Field("RECONSUMETIMES", "i", "number of failed deliveries before this one"),
-    Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of its half message, if any"),
+    Field(
+        "PREPAREDTRANSACTIONOFFSET", "q", "committed transaction: log offset of the half message"
+    ),
     Field("body length", "i", ""),
     Field("BODY", "", "body as the producer sent it, perhaps compressed"),
-    Field("topic length", "B", "length of the topic; u16 in V2"),
+    Field("topic length", "B", "length of the topic; a u16 in layout V2"),
     Field("TOPIC", "", "topic in UTF-8"),
     Field("properties length", "H", ""),
     Field("PROPERTIES", "", "`name 0x01 value 0x02 ...`: tag, keys, unique key, delay level"),
@@ -54,7 +56,7 @@ LEDGER_ENTRY: Final = Layout(
     Field("magic", "i", "1"),
     Field("size", "i", "bytes of the entry, this head included"),
     Field("index", "q", "number of the entry, from 0"),
-    Field("term", "q", "whose leader wrote it"),
+    Field("term", "q", "Raft term of the leader that wrote the entry"),
     Field("position", "q", "log offset of the entry's first byte"),
     Field("channel", "i", "0"),
     Field("chain CRC", "i", "0"),
@@ -102,14 +104,14 @@ INDEX_HEADER: Final = Layout(
     Field("beginPhyOffset", "q", "log offset of the first message"),
     Field("endPhyOffset", "q", "log offset of the last message"),
     Field("hashSlotCount", "i", "number of used slots"),
-    Field("indexCount", "i", "number of the next new entry"),
+    Field("indexCount", "i", "number that the next new entry gets"),
 )
 INDEX_SLOT: Final = Layout(
-    Field("newest", "i", "number of the newest entry in this slot; 0 for none")
+    Field("newest", "i", "number of the newest entry in this slot; 0 if the slot is empty")
 )
 INDEX_ENTRY: Final = Layout(
     Field("key hash", "i", "absolute value of Java's hash of `topic#key`"),
     Field("physical offset", "q", "log offset of the message's record"),
     Field("seconds", "i", "store time in seconds after beginTimestamp"),
-    Field("older", "i", "number of the next older entry in the same slot; 0 for none"),
+    Field("older", "i", "number of the next older entry in this slot; 0 if there is none"),
 )

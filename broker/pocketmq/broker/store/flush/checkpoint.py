@@ -26,13 +26,17 @@ CHECKPOINT = Layout(
     Field("indexMsgTimestamp", "q", "time of the last message with a flushed index entry, ms"),
     Field("masterFlushedOffset", "q", "log offset up to which the master has flushed"),
     Field("confirmPhyOffset", "q", "log offset up to which all in-sync replicas have the log"),
-    Field("logicsPhysicalOffset", "q", "5.5: start of recovery; 0: it uses the times above"),
+    Field(
+        "logicsPhysicalOffset", "q", "5.5: log offset where recovery starts; if 0, the times decide"
+    ),
     Field("durable entries", "q", "PocketMQ: number of queue entries below the durable offset"),
-    Field("boot id", "16s", "PocketMQ: id of the machine's boot; another id means a restart"),
-    Field("durable offset", "q", "PocketMQ: log, queues and index are flushed up to here"),
+    Field("boot id", "16s", "PocketMQ: id of the machine's boot; a restart changes it"),
+    Field(
+        "durable offset", "q", "PocketMQ: log offset up to which log, queues and index are flushed"
+    ),
 )
 """The first 80 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
-CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ: CRC32 of the 80 bytes before"))
+CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ: CRC32 of the first 80 bytes of the file"))
 _FIELDS = CHECKPOINT.struct
 _CRC = CHECKPOINT_CRC.struct
 _OURS_AT = 40
