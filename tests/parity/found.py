@@ -157,11 +157,20 @@ MENDED: dict[str, list[Step]] = {
         pull(topic="%DLQ%{g0}"),
     ],
     "the-revive-topic-has-the-queues-of-its-option": [Step("GET_ALL_TOPIC_CONFIG")],
+    "min-offset": [create(), Step("GET_MIN_OFFSET", {"topic": "{t0}", "queueId": "0"})],
 }  # fmt: skip
 """Each failed before something in PocketMQ was mended; none may differ but as the ledger says."""
 
 STAYS: dict[str, list[Step]] = {
-    "min-offset": [create(), Step("GET_MIN_OFFSET", {"topic": "{t0}", "queueId": "0"})],
+    "group-made-again-soon": [
+        create(), send(), pop(order="true"),
+        Step("ACK_MESSAGE", {
+            "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0",
+            "offset": "{pop.msg0.queueOffset}", "extraInfo": "{pop.ck0}",
+        }),
+        Step("DELETE_SUBSCRIPTIONGROUP", {"groupName": "{g0}", "cleanOffset": "true"}),
+        heartbeat(), send("again"), pop(order="true"),
+    ],
     "pull-of-a-proxy": [
         create(),
         Step("LITE_PULL_MESSAGE", {**pull().fields, "queueOffset": "0", "requestSource": "1"}),

@@ -182,7 +182,8 @@ class OffsetProcessor:
         """The oldest offset that can be read; 0 for an unknown queue."""
         header = request.header(GetMinOffsetRequestHeader)
         offset = self._reads.min_offset(header.topic, header.queue_id)
-        return request.reply(OffsetResponseHeader(offset=offset))
+        # RocketMQ builds this answer as one of a call between brokers, which have an empty remark.
+        return request.reply(OffsetResponseHeader(offset=offset), remark="")
 
     @handles(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     def offset_by_time(self, _peer: Peer, request: Command) -> Reply:
