@@ -158,6 +158,9 @@ MENDED: dict[str, list[Step]] = {
     ],
     "the-revive-topic-has-the-queues-of-its-option": [Step("GET_ALL_TOPIC_CONFIG")],
     "min-offset": [create(), Step("GET_MIN_OFFSET", {"topic": "{t0}", "queueId": "0"})],
+    "blank-sql-of-a-pull": [
+        create(), Step("LITE_PULL_MESSAGE", pull(subscription=" ", expressionType="SQL92").fields),
+    ],
 }  # fmt: skip
 """Each failed before something in PocketMQ was mended; none may differ but as the ledger says."""
 

@@ -76,7 +76,7 @@ def test_sql_is_kept_and_left_to_others():
     assert data.matches(1)
     assert data.matches_tag(None)
     with pytest.raises(SubscriptionError):
-        SubscriptionData.parse("T", " ", 0, expression_type=SQL92)
+        SubscriptionData.parse("T", "", 0, expression_type=SQL92)
     with pytest.raises(SubscriptionError, match="'XPATH'"):
         SubscriptionData.parse("T", "a", 0, expression_type="XPATH")
 
@@ -121,7 +121,7 @@ def test_gos_hashes_as_strings_and_nodes_missing_type_are_read():  # E-64
 )
 def test_what_was_refused_is_named_as_it_was_written(kind: str, says: str) -> None:
     with pytest.raises(SubscriptionError, match=says) as caught:
-        SubscriptionData.parse("T", " \t", 0, expression_type=kind)
+        SubscriptionData.parse("T", " \t", 0, expression_type=kind, needs_tag=True)
     assert "' \\t'" in str(caught.value)
 
 

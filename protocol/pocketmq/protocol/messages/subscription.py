@@ -68,8 +68,8 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
             expression: what is wanted of it.
             sub_version: now, in epoch ms.
             expression_type: `TAG` or `SQL92`.
-            needs_tag: refuse blanks too, which RocketMQ takes and which get nothing. Our own
-                clients do.
+            needs_tag: refuse blanks too, as our own clients do: to RocketMQ's broker they are a
+                subscription to no tag, or SQL that does not compile.
 
         Raises:
             SubscriptionError: the expression names no tag, or the type is unknown.
@@ -77,8 +77,9 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         if expression_type not in (TAG, SQL92):
             raise SubscriptionError(topic, expression or "", f"type {expression_type!r} is unknown")
         if expression_type == SQL92:
-            # An empty SQL expression would match everything, so it is refused.
-            if not expression or not expression.strip():
+            # An empty SQL expression would match everything, so it is refused. Blanks are left to
+            # the broker's compiler: RocketMQ first looks whether it filters by SQL at all.
+            if not expression or (needs_tag and not expression.strip()):
                 raise SubscriptionError(topic, expression or "", "SQL92 needs an expression")
             return cls(
                 topic=topic,
