@@ -83,6 +83,19 @@ async def test_a_full_pop_does_not_look_at_the_retry_topic(
         assert (first.bodies, first.header.rest_num) == ([b"again"], 1)
 
 
+@pytest.mark.parametrize(("lot", "rest"), [(19, 2), (20, 1)])
+async def test_a_pop_of_no_messages_counts_what_it_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lot: int, rest: int
+) -> None:  # K-33, K-36
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        put_retry(rig)
+        await voice.send(body=b"new")
+        draw(monkeypatch, lot)
+        nothing = await pop(voice, max_msg_nums=0)
+        assert (nothing.bodies, nothing.header.rest_num) == ([], rest)
+
+
 @pytest.mark.parametrize(("lot", "order"), [(19, [b"again", b"3"]), (20, [b"3", b"again"])])
 async def test_by_priority_the_same_lot_says_when_retries_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lot: int, order: list[bytes]

@@ -123,9 +123,12 @@ class Popper:
     def _take_from_all(self, out: HandOut, want: PopRequest, queues: int) -> None:
         lot = randrange(100)
         by_priority = not want.ordered and self._priorities.hold(want.group, want.topic, lot)
-        for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
-            if topic != want.topic and out.count >= want.max_count:
-                break  # it comes last then, and is not looked at: `restNum` does not count it
+        turns = self._topics_in_turn(want, queues, lot, by_priority=by_priority)
+        for turn, (topic, count) in enumerate(turns):
+            # A full pop does not look at a retry topic that comes last, so `restNum` leaves it
+            # out. One that comes first counts even for a pop of 0 messages, as in RocketMQ.
+            if turn and topic != want.topic and out.count >= want.max_count:
+                break
             # Read all queues of the retry topic, even if one queue of the topic was asked for
             # (K-33).
             if count and (topic != want.topic or want.queue_id < 0):
@@ -176,9 +179,9 @@ class Popper:
         retry = pop_retry_topic(topic, group, v2=self._core.config.enable_retry_topic_v2)
         places = [(topic, queues), (retry, range(self._queue_count(retry)))]
         retry_first = randrange(5) == 0  # RocketMQ's share, which no option changes
-        for name, ids in reversed(places) if retry_first else places:
-            if name == retry and out.count >= wanted:
-                break  # it comes last then, and is not counted, as in a pop (K-33)
+        for turn, (name, ids) in enumerate(reversed(places) if retry_first else places):
+            if turn and name == retry and out.count >= wanted:
+                break  # not counted, as in a pop (K-33)
             for queue_id in ids:
                 self._peek_queue(out, (group, name, queue_id), wanted)
         return out
