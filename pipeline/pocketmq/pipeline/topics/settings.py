@@ -102,8 +102,9 @@ READ: Final = (
     Option(
         "startingOffsets",
         "Where to begin: `earliest`, `latest`, `group:NAME` (the offsets of this consumer group), "
-        f"or an offset for each queue, as `{offsets.EXAMPLE}`. There, -2 means the earliest offset "
-        "and -1 the end. The default is `earliest` for batches and `latest` for streams.",
+        f"or an offset for each queue, as `{offsets.EXAMPLE}`. In this form, -2 means the earliest "
+        "offset, and -1 means the end. The default is `earliest` for batches and `latest` for "
+        "streams.",
     ),
     Option(
         "endingOffsets",
@@ -153,8 +154,8 @@ READ: Final = (
     Option(
         "sql",
         "SQL92 filter on properties, as in a subscription: `a > 5 AND b = 'x'`. "
-        "Brokers accept it only with their option `enablePropertyFilter`. It cannot be "
-        "combined with `tags`.",
+        "Brokers accept the filter only if their option `enablePropertyFilter` is true. You cannot "
+        "combine `sql` with `tags`.",
     ),
     Option("columns", "The columns to read, separated by commas. Fewer columns take less time."),
     Option("includeProperties", "Whether to read the column `properties`.", "true"),
