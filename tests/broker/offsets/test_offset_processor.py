@@ -11,6 +11,8 @@ import pytest
 from pocketmq.broker.store import OsDisk
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.offsets import (
@@ -25,6 +27,7 @@ from pocketmq.protocol.headers.offsets import (
 )
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, Voice, consumer, running_broker
+from support.own_logs import own_logs
 
 
 async def offset_of(voice: Voice, header: Header) -> int:
@@ -43,6 +46,28 @@ async def test_a_committed_offset_is_asked_back(  # B-31, B-33, B-34
     assert await voice.committed() == 7
     assert (await voice.commit(3)).code == 0  # B-32
     assert await voice.committed() == 3
+
+
+async def test_only_a_commit_that_falls_is_told_in_the_log(rig: BrokerRig, voice: Voice) -> None:
+    await voice.create_topic()
+    await voice.heartbeat(consumers=[consumer()])
+    with own_logs() as logs:
+        for offset in (7, 7, 8):
+            await voice.commit(offset)
+        assert [line for line in logs if line["event"] == "offset.fell"] == []
+        await voice.commit(6)
+    [fell] = [line for line in logs if line["event"] == "offset.fell"]
+    assert (fell["before"], fell["offset"]) == (8, 6)  # B-32
+
+
+async def test_a_group_without_an_offset_is_counted_and_one_that_has_one_is_not(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path, PROFILE_4_9, budget=Budget(offsets=1)) as rig:
+        voice = await rig.voice()
+        await voice.create_topic()
+        codes = [(await voice.commit(n, queue_id=n // 2)).code for n in range(3)]
+        assert codes == [0, 0, ResponseCode.INVALID_PARAMETER]
 
 
 async def test_a_new_group_on_a_young_queue_starts_at_0(rig: BrokerRig, voice: Voice) -> None:
@@ -117,6 +142,19 @@ async def test_5_x_refuses_commits_of_unknown_groups_and_topics(  # B-33
     assert (await voice.commit(1)).code == 26
     await voice.heartbeat(consumers=[consumer()])
     assert (await voice.commit(1)).code == 17
+
+
+async def test_a_queue_that_the_topic_has_or_had_takes_commits_and_no_other(
+    rig: BrokerRig, voice: Voice
+) -> None:  # B-33
+    await voice.create_topic(queues=4)
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.send(queue_id=3)
+    codes = [(await voice.commit(1, queue_id=queue_id)).code for queue_id in (-1, 0, 3, 4)]
+    assert codes == [29, 0, 0, 29]
+    await voice.create_topic(queues=2)
+    codes = [(await voice.commit(1, queue_id=queue_id)).code for queue_id in (1, 2, 3)]
+    assert codes == [0, 29, 0], "queue 3 has a message"
 
 
 async def test_4_9_takes_commits_of_groups_that_it_does_not_know(tmp_path: Path) -> None:  # B-33

@@ -54,6 +54,7 @@ async def test_5_x_moves_the_next_pull_by_time(  # E-29 (222), 4.3, fault 54
     assert await voice.committed() == 3
     moved = await voice.pull(offset=9)
     assert (moved.code, moved.status, moved.header.next_begin_offset) == (21, "OFFSET_RESET", 3)
+    assert await voice.committed() == 3, "the commit was not noted either"
     # From here on the group goes its way again.
     assert (await voice.pull(offset=3)).bodies[0] == b"3"
     await voice.commit(5)
@@ -63,6 +64,7 @@ async def test_5_x_moves_the_next_pull_by_time(  # E-29 (222), 4.3, fault 54
 async def test_5_x_skips_to_the_end(rig: BrokerRig, voice: Voice) -> None:  # E-29
     await ten_messages(rig, voice)
     assert offsets(await voice.ask(reset()))[0] == 10
+    assert offsets(await voice.ask(reset(timestamp=0)))[0] == 0, "only before 1970 is the end"
 
 
 async def test_5_x_moves_one_queue_to_one_offset(rig: BrokerRig, voice: Voice) -> None:  # E-29
@@ -115,6 +117,16 @@ async def test_4_9_pushes_the_offsets_to_every_member(  # E-28 (220), 6, trap 6
                 b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:3,'
             )
         assert await voice.committed() == 8
+
+
+async def test_4_9_pushes_only_to_members_that_know_how(tmp_path: Path) -> None:  # E-7
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        voices = [await rig.voice(version=version) for version in (27, 28)]
+        await ten_messages(rig, voices[0])
+        await voices[1].heartbeat("127.0.0.1@2", consumers=[consumer()])
+        assert (await voices[0].ask(reset(at_s=2.7))).code == 0
+        await rig.settle()
+        assert [len(voice.told(PUSH)) for voice in voices] == [0, 1]
 
 
 async def test_4_9_never_skips_messages_without_force(tmp_path: Path) -> None:  # E-29
