@@ -203,8 +203,8 @@ def test_without_peers_a_controller_is_its_group() -> None:
 
 
 @asynccontextmanager
-async def leader() -> AsyncIterator[Member]:
-    """Member `a`, which leads in term 1 and serves; its first entry is its own."""
+async def leader(*, serves: bool = True) -> AsyncIterator[Member]:
+    """Member `a`, which leads in term 1; once its first entry is confirmed, it serves."""
     storage = HeldStorage()
     storage.go_on()
     async with member(storage) as a:
@@ -214,9 +214,37 @@ async def leader() -> AsyncIterator[Member]:
         await a.hear("b", VoteReply(1, True, True))
         await a.hear("b", VoteReply(1, True, False))
         [asked, *_] = [each for each in a.said("b") if isinstance(each, Append)]
-        await a.hear("b", AppendReply(1, True, 1, asked.sent_at))
-        assert a.consensus.serves
+        if serves:
+            await a.hear("b", AppendReply(1, True, 1, asked.sent_at))
+        assert a.consensus.serves is serves
         yield a
+
+
+async def test_who_does_not_serve_decides_nothing_and_names_the_leader_unless_it_leads() -> None:
+    alone = Alone()
+    with pytest.raises(NotLeadingError) as unstarted:
+        alone.consensus.decide(COMMAND)
+    assert unstarted.value.leader == ""
+    storage = HeldStorage()
+    storage.go_on()
+    async with member(storage) as a:
+        await a.hear("b", Append(1, 0, 0, [], 0, 0.0))
+        with pytest.raises(NotLeadingError) as following:
+            a.consensus.decide(COMMAND)
+        assert following.value.leader == "b"
+    async with leader() as a:
+        await a.clock.move_to(a.clock.time_ms() + 60_000)  # nobody answers it any more
+        with pytest.raises(NotLeadingError) as deposed:
+            a.consensus.check_serving()
+        assert deposed.value.leader == ""
+
+
+async def test_a_leader_that_does_not_serve_yet_does_not_name_itself() -> None:
+    async with leader(serves=False) as a:
+        assert a.consensus.raft.is_leader
+        with pytest.raises(NotLeadingError) as young:
+            a.consensus.check_serving()
+        assert young.value.leader == "", "clients would ask it again at once"
 
 
 @pytest.mark.parametrize(
