@@ -68,7 +68,6 @@ class EpochMasterConnection(MasterConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._waiting.clear()
         # Work at the disk outlives the connection; when it ends, `closed` is set.
         if self._task is None:
             super().connection_lost(exc)
