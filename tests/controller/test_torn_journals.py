@@ -1,4 +1,4 @@
-"""A journal whose last line a crash tore goes on with whole lines, start after start."""
+"""A controller's journal: its effects in their order, and a last line that a crash tore."""
 
 from __future__ import annotations
 
@@ -7,11 +7,53 @@ from pathlib import Path
 import pytest
 
 from pocketmq.controller.journal_file import JournalFile
-from pocketmq.controller.raft.messages import Entry, Stored, Write
+from pocketmq.controller.outlet import Written
+from pocketmq.controller.raft.messages import Entry, Snapshot, Stored, Write
 from pocketmq.protocol.codes import ResponseCode
 from support.controller_rig import MemoryFiles, controllers
 
 JOURNAL = "/n0/raft.journal"
+
+
+class NotedFiles(MemoryFiles):
+    """Notes what is done to which file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
+        self.done.append(f"make {path} {lasting=}")
+
+    async def write_text(self, path: str, text: str) -> None:
+        self.done.append(f"write {path}")
+        await super().write_text(path, text)
+
+    async def append_text(self, path: str, text: str) -> None:
+        self.done.append(f"append {path}")
+        await super().append_text(path, text)
+
+    async def rename(self, source: str, target: str) -> None:
+        self.done.append(f"rename {target}")
+        await super().rename(source, target)
+
+
+async def test_a_journal_is_begun_in_a_lasting_folder_and_replaced_as_a_whole() -> None:
+    files = NotedFiles()
+    journal = JournalFile(Path("/n0"), "g", "n0", files)
+    replaced = [f"write {JOURNAL}.tmp", f"rename {JOURNAL}"]
+    assert await journal.load() == Stored()
+    assert files.done == ["make /n0 lasting=True", *replaced]
+    files.done.clear()
+    assert await journal.write(Write(1, 1, "n0", [Entry(1, 1, "x")])) == Written(1)
+    assert files.done == [f"append {JOURNAL}"]
+    files.done.clear()
+    snapshot = Snapshot(1, 1, "state")
+    assert await journal.write(Write(2, 1, "n0", [Entry(2, 1, "y")], snapshot)) == Written(2)
+    assert files.done == replaced
+    files.done.clear()
+    assert await journal.load() == Stored(1, "n0", snapshot, [Entry(2, 1, "y")])
+    assert files.done == [], "what is whole is left as it is"
 
 
 @pytest.mark.parametrize("left", [1, 9, 20, -1])
