@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -64,12 +64,12 @@ class Master:
         self.log = SimpleNamespace(
             max_offset=LOG_END, files=files, read=lambda _offset, size: b"x" * size
         )
-        self.store: Any = SimpleNamespace(
+        store: Any = SimpleNamespace(
             commit_log=self.log, shippable_offset=LOG_END, confirmed_offset=CONFIRMED
         )
-        sync: Any = self.sync
+        self.store, sync = store, cast("Any", self.sync)
         self.connection = EpochSlaveConnection(
-            self.store, HaRules(), self.clock, lambda _: None, self._acked, lambda _: None,
+            store, HaRules(), self.clock, lambda _: None, self._acked, lambda _: None,
             epochs=lambda: table, sync=sync,
         )  # fmt: skip
         transport: Any = self.transport
@@ -181,17 +181,17 @@ class Slave:
         self.replica = SimpleNamespace(
             is_following=True, append=self._append, truncate=self._truncate
         )
-        self.store: Any = SimpleNamespace(
+        store: Any = SimpleNamespace(
             commit_log=self.log, replica=self.replica, flush=self._flush,
             shippable_offset=log_end if flushed is None else flushed,
             confirm=lambda offset: self.done.append(f"confirm {offset}"),
         )  # fmt: skip
-        self.table = table
+        self.store, self.table = store, table
         noted: Any = SimpleNamespace(
             table=table, append=self._note_epoch, cut_suffix=self._cut_epochs
         )
         self.connection = EpochMasterConnection(
-            self.store, HaRules(), self.clock, epochs=noted, own_id=lambda: 2
+            store, HaRules(), self.clock, epochs=noted, own_id=lambda: 2
         )
         transport: Any = self.transport
         self.connection.connection_made(transport)
@@ -203,7 +203,8 @@ class Slave:
         self.log.max_offset = self.store.shippable_offset = offset + len(body)
 
     async def _truncate(self, offset: int) -> int:
-        cut, self.log.max_offset = self.log.max_offset - offset, offset
+        cut: int = self.log.max_offset - offset
+        self.log.max_offset = offset
         self.done.append(f"cut log {offset}")
         return cut
 
