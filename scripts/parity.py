@@ -27,7 +27,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +50,11 @@ from parity.rules import Pair
 from parity.steps import Step
 from pocketmq.runtime.clock import SystemClock
 
+FRESH_AFTER = 1_000
+"""Pairs after which both start anew, with empty stores.
+
+RocketMQ writes all its topics whenever one is made: after 4,000 pairs it took five times as long.
+"""
 SETTLE_S = 10.0
 """Seconds after the last pair in which both logs get what comes late: delayed copies, retries."""
 
@@ -109,6 +114,15 @@ def numbers_of(options: argparse.Namespace) -> Iterator[int]:
 def main() -> int:
     """Run what the command line says; 1 if something differs that nothing explains."""
     options = options_of(None)
+    if options.one:
+        with started(options) as sides:
+            return asyncio.run(one(sides, options))
+    return many(lambda: started(options), options)
+
+
+@contextmanager
+def started(options: argparse.Namespace) -> Iterator[Sides]:
+    """Both, with empty stores."""
     with (
         tempfile.TemporaryDirectory(prefix="parity-") as folder,
         ROLES[options.role].start(
@@ -117,8 +131,7 @@ def main() -> int:
             options.release,
         ) as sides,
     ):
-        run = one if options.one else many
-        return asyncio.run(run(sides, options))
+        yield sides
 
 
 def _sequence(options: argparse.Namespace, seed: str) -> list[Step]:
@@ -145,30 +158,31 @@ async def one(sides: Sides, options: argparse.Namespace) -> int:
     return bool(left)
 
 
-async def many(sides: Sides, options: argparse.Namespace) -> int:
-    """Run many seeds; 1 if an answer differs that nothing explains, or a log."""
-    runner, ledger, state = Runner(sides), _ledger(options), _state(options)
-    clock = SystemClock()
-    began, began_ms = clock.monotonic(), clock.time_ms()
+def many(start: Callable[[], AbstractContextManager[Sides]], options: argparse.Namespace) -> int:
+    """Run many seeds; 1 if an answer differs that nothing explains, or a log.
 
-    def told(report: Report) -> None:
-        if report.pairs % 100 == 0:
-            rate = report.pairs / (clock.monotonic() - began)
-            differ = f"{len(report.failed)} differ ({len(report.once)} once)"
-            print(f"{report.pairs} pairs, {differ}, {rate:.1f}/s", flush=True)
-
-    def differs(seed: str, found: list[Difference]) -> None:
-        for each in found[:3]:
-            print(f"  {seed}: {each} ({each.note})", flush=True)
+    Args:
+        start: Starts both with empty stores, again after `FRESH_AFTER` pairs.
+        options: Of the command line.
+    """
+    report, ledger, logs_differ = Report(), _ledger(options), 0
+    began = SystemClock().monotonic()
 
     def sequences() -> Iterator[tuple[str, list[Step]]]:
         for number in numbers_of(options):
-            if options.minutes is not None and clock.monotonic() - began > options.minutes * 60:
+            now = SystemClock().monotonic()
+            if options.minutes is not None and now - began > options.minutes * 60:
                 return
             seed = f"{options.seed}:{number}"
             yield seed, _sequence(options, seed)
 
-    report = await compare_many(runner, ledger, sequences(), state, told=told, differs=differs)
+    left = sequences()
+    while (first := next(left, None)) is not None:
+        some = itertools.chain([first], itertools.islice(left, FRESH_AFTER - 1))
+        with start() as sides:
+            part, in_logs = asyncio.run(_some(sides, options, ledger, some, report, began))
+        report.add(part)
+        logs_differ += in_logs
     print(f"{report.pairs} pairs of seeds from {options.seed}:0 on")
     print(f"{len(report.drawn_in)} codes; pairs that each was drawn in:")
     for code, count in sorted(report.drawn_in.items(), key=lambda each: -each[1]):
@@ -176,16 +190,59 @@ async def many(sides: Sides, options: argparse.Namespace) -> int:
         print(f"  {count:6} {code}: answers {sorted(met)}")
     differ = f"in {len(report.failed)} pairs, {len(report.once)} once"
     print(f"differences that nothing explains: {differ}")
-    logs_differ = 0
-    if options.log:
-        await clock.sleep(SETTLE_S)
-        logs_differ = _compare_logs(sides, report, (began_ms, clock.time_ms()))
-    for kind, names in list(report.kinds().items()):
+    kinds = report.kinds()
+    for kind, names in kinds.items():
         print(f"  {len(names):4} {' '.join(kind)}: {report.failed[names[0]][0]}; {names[:3]}")
-    for kind, names in list(report.kinds().items())[: options.shrink]:
+    if kinds and options.shrink:
+        with start() as sides:
+            asyncio.run(_shrink(sides, options, ledger, kinds))
+    return bool(report.failed or logs_differ)
+
+
+async def _some(
+    sides: Sides,
+    options: argparse.Namespace,
+    ledger: Ledger,
+    sequences: Iterator[tuple[str, list[Step]]],
+    before: Report,
+    began: float,
+) -> tuple[Report, int]:
+    """Run sequences, after those that `before` reports; also in how many logs something differs."""
+    clock = SystemClock()
+    began_ms = clock.time_ms()
+
+    def told(report: Report) -> None:
+        pairs = before.pairs + report.pairs
+        if pairs % 100 == 0:
+            rate = pairs / (clock.monotonic() - began)
+            failed, once = (len(x) + len(y) for x, y in (
+                (before.failed, report.failed), (before.once, report.once)
+            ))  # fmt: skip
+            print(f"{pairs} pairs, {failed} differ ({once} once), {rate:.1f}/s", flush=True)
+
+    def differs(seed: str, found: list[Difference]) -> None:
+        for each in found[:3]:
+            print(f"  {seed}: {each} ({each.note})", flush=True)
+
+    runner, state = Runner(sides), _state(options)
+    report = await compare_many(runner, ledger, sequences, state, told=told, differs=differs)
+    if not options.log:
+        return report, 0
+    await clock.sleep(SETTLE_S)
+    return report, _compare_logs(sides, report, (began_ms, clock.time_ms()))
+
+
+async def _shrink(
+    sides: Sides,
+    options: argparse.Namespace,
+    ledger: Ledger,
+    kinds: Mapping[tuple[str, str], list[str]],
+) -> None:
+    """Print the shortest sequence of each kind, as far as the command line wants."""
+    runner, state = Runner(sides), _state(options)
+    for kind, names in list(kinds.items())[: options.shrink]:
         print(f"seed {names[0]}, {' '.join(kind)}:")
         print(await shortest(runner, ledger, [*_sequence(options, names[0]), *state], kind))
-    return bool(report.failed or logs_differ)
 
 
 def _compare_logs(sides: Sides, report: Report, times: tuple[int, int]) -> int:

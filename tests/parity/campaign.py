@@ -36,6 +36,15 @@ class Report:
     once: set[str] = field(default_factory=set)
     suffixes: dict[str, str] = field(default_factory=dict)
 
+    def add(self, other: Report) -> None:
+        """Count the pairs of another run too."""
+        self.pairs += other.pairs
+        self.drawn_in += other.drawn_in
+        self.answered |= other.answered
+        self.failed |= other.failed
+        self.once |= other.once
+        self.suffixes |= other.suffixes
+
     def kinds(self) -> dict[tuple[str, str], list[str]]:
         """First difference of each failed pair by its kind -> seeds."""
         found: dict[tuple[str, str], list[str]] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +64,7 @@ def test_logs_are_of_many_pairs_of_brokers(
         (["--log"], True, False, 1),
     ],
 )
-async def test_the_status_is_1_where_answers_or_logs_differ(
+def test_the_status_is_1_where_answers_or_logs_differ(
     script: Any,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
@@ -75,7 +77,10 @@ async def test_the_status_is_1_where_answers_or_logs_differ(
     if failed:
         report.failed["a:0"] = [difference]
 
-    async def compared(*_: object, **__: object) -> Report:
+    async def compared(
+        _runner: object, _ledger: object, sequences: Iterator[object], *_: object, **__: object
+    ) -> Report:
+        assert len(list(sequences)) == 2
         return report
 
     class Clock:
@@ -91,4 +96,37 @@ async def test_the_status_is_1_where_answers_or_logs_differ(
     monkeypatch.setattr(script, "Runner", lambda _: None)
     monkeypatch.setattr(script, "records_of", lambda _: {"1z": [object()]})
     monkeypatch.setattr(script, "log_differences", lambda *_: [difference] * in_logs)
-    assert await script.many(sides, script.options_of([*words, "--shrink", "0"])) == status
+    options = script.options_of([*words, "--pairs", "2", "--shrink", "0"])
+    assert script.many(lambda: nullcontext(sides), options) == status
+
+
+def test_after_so_many_pairs_both_start_anew_and_the_report_counts_all(
+    script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def compared(
+        _runner: object, _ledger: object, sequences: Iterator[tuple[str, object]], *_: object,
+        told: Callable[[Report], None], **__: object,
+    ) -> Report:  # fmt: skip
+        report = Report()
+        for seed, _steps in sequences:
+            report.pairs += 1
+            report.drawn_in["X"] += 1
+            report.suffixes[seed] = seed
+            told(report)
+        return report
+
+    starts = []
+
+    def start() -> AbstractContextManager[argparse.Namespace]:
+        starts.append("started")
+        return nullcontext(argparse.Namespace())
+
+    monkeypatch.setattr(script, "FRESH_AFTER", 100)
+    monkeypatch.setattr(script, "compare_many", compared)
+    monkeypatch.setattr(script, "Runner", lambda _: None)
+    assert script.many(start, script.options_of(["--pairs", "250"])) == 0
+    assert len(starts) == 3
+    told = capsys.readouterr().out
+    assert "200 pairs, 0 differ" in told
+    assert "250 pairs of seeds" in told
+    assert "   250 X" in told
