@@ -85,7 +85,8 @@ def tree_of(answer: Answer, step: Step) -> dict[str, Any]:
         "language": answer.language,
         "encoding": answer.encoding,
         "undeclared": list(answer.extra),
-        "remark": _kind_of(answer.remark),
+        # PocketMQ answers a binary request in binary (E-10), where an empty remark is none.
+        "remark": _kind_of(answer.remark or None if step.encoding == "rocketmq" else answer.remark),
         "ext": ext,
         "body": body,
     }
