@@ -156,7 +156,7 @@ RocketMQ has two families of clients:
 | Alibaba Cloud's `com.aliyun.openservices:ons-client` 1.8 | It works, but its delays do not: [below](#suites-of-others) |
 | Go: `github.com/apache/rocketmq-client-go/v2` | It works: [recipes/go](../recipes/README.md), [rows](#suites-of-others) |
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
-| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ can read the headers that these clients send ([protocol.md](protocol.md#where-readers-are-lenient)) |
+| C++: `rocketmq-client-cpp`. Python: `rocketmq-client-python`, which calls the C++ client | They were not tried. PocketMQ can read the headers that these clients send ([protocol.md](protocol.md#where-readers-are-lenient)) |
 
 The gRPC clients come from `apache/rocketmq-clients`. You can use them with RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). Tests try [14 features](grpc-sdks.md#what-each-sdk-does) of these clients with PocketMQ's proxy:
 
@@ -204,7 +204,7 @@ _OTHERWISE = """\
 
 | RocketMQ | PocketMQ | rule |
 |---|---|---|
-| If a half message has a delay level or a timer, its delay begins before the commit. The send is acknowledged, but the transaction loses the message | The delay of a half message begins at the commit | X-11 |
+| If a half message has a delay level or a timer, its delay begins before the commit. The send is acknowledged, but the transaction does not find the message | The delay of a half message begins at the commit | X-11 |
 | QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Two keys can have the same hash. The answer then also has messages with the other key, and clients drop these messages | The broker also compares the key or tag itself, so the answer has no other messages | S-48 |
 | In 5.3, a message in a retry topic of version 1 does not wake waiting pops | In every profile, a message in such a topic wakes the waiting pops of its group | K-133 |
 | With `tls.ciphers` (5.5), you can choose some of the cipher suites of TLS 1.3 | You can only allow all cipher suites of TLS 1.3, or none. Python cannot choose among them | Y-5 |
@@ -233,7 +233,7 @@ def _suites() -> list[str]:
             passed = facts["passed"]
             told = {
                 "java": ": [below](#rocketmqs-java-clients)",
-                "mqadmin": " subcommands, with the same exit status and fields",
+                "mqadmin": " subcommands have the same exit status and fields",
             }.get(suite, f": {', '.join(passed)}")
             reasons = _reasons(facts.get("failed", {}))
             if suite == "mqadmin":
