@@ -41,14 +41,16 @@ class IdentityOptions:
     """Who a broker is, where it listens, and which nameservers it registers with."""
 
     name: str = option(
-        "broker-a", help="Name that its queues are known by.", rocketmq_name="brokerName"
+        "broker-a",
+        help="Name of the broker. Brokers with the same name are replicas.",
+        rocketmq_name="brokerName",
     )
     cluster_name: str = option(
         "DefaultCluster",
         help="Name of the cluster that the broker belongs to.",
         rocketmq_name="brokerClusterName",
     )
-    broker_id: int = option(0, help="0 for the master; slaves have higher ids.")
+    broker_id: int = option(0, help="Id of the broker: 0 for a master, above 0 for a slave.")
     nameservers: tuple[str, ...] = option(
         (),
         help="Nameservers to register with, as host:port, separated by ';'.",
@@ -56,17 +58,24 @@ class IdentityOptions:
         rocketmq_name="namesrvAddr",
     )
     encoding: Literal["msgpack", "json", "rocketmq"] = option(
-        "msgpack", help="Encoding of requests to nameservers. RocketMQ's nameservers need json."
+        "msgpack",
+        help=("Encoding of requests to nameservers. If the nameservers are RocketMQ's, use json."),
     )
     host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
     broker_ip1: str = option(
-        "", help="Address registered for clients; --host when empty.", rocketmq_name="brokerIP1"
+        "",
+        help="Address that the broker registers for clients. Default: the value of --host.",
+        rocketmq_name="brokerIP1",
     )
     port: int = option(
         10911, help="Port to listen on. 0: any free port.", rule="B-1", rocketmq_name="listenPort"
     )
     vip_port_enable: bool = option(
-        True, help="Also listen on port - 2 (VIP port), to which RocketMQ's clients up to 4.4 send."
+        True,
+        help=(
+            "Also listen on the VIP port, which is the broker's port minus 2. RocketMQ's "
+            "clients up to 4.4 send to this port."
+        ),
     )
     data: Path = option(
         Path("~/store"), help="Root of the store.", rocketmq_name="storePathRootDir"
@@ -74,8 +83,8 @@ class IdentityOptions:
     broker_config_path: Path | None = option(
         None,
         help=(
-            "File that stores the options that tools changed. Default: the FILE of -c FILE, "
-            "else a file in the store."
+            "File in which the broker stores the options that tools changed. Default: the "
+            "file that -c names. Without -c, the default is a file in the store."
         ),
         rule="O-7",
     )
@@ -105,14 +114,17 @@ class BrokerConfig(
 
     broker_permission: int = option(
         6,
-        help="Permission of the whole broker, as a sum: 4 read, 2 write.",
+        help="Permission of the whole broker: 4 for reading, 2 for writing, 6 for both.",
         rule="B-5",
         live=True,
         within=(0, 7),
     )
     auto_create_topic_enable: bool = option(
         True,
-        help="Create an unknown topic with the settings of the template topic TBW102.",
+        help=(
+            "When a message is sent to an unknown topic, create the topic with the "
+            "settings of the template topic TBW102."
+        ),
         rule="B-12",
         live=True,
     )
@@ -134,17 +146,26 @@ class BrokerConfig(
         8, help="Number of queues of the template topic TBW102.", rule="B-12"
     )
     cluster_topic_enable: bool = option(
-        True, help="Also offer a template topic with the cluster's name."
+        True,
+        help=(
+            "Let producers use the topic with the cluster's name, which is also a template "
+            "for new topics."
+        ),
     )
     broker_topic_enable: bool = option(
-        True, help="Also offer a template topic with the broker's name."
+        True,
+        help=(
+            "Let producers use the topic with the broker's name, which is also a template "
+            "for new topics."
+        ),
     )
     trace_topic_enable: bool = option(False, help="Create the system topic for message traces.")
     append_topic_for_timer_delete_key: bool | None = option(
         None,
         help=(
-            "Write the topic and the unique key into recalls, as RocketMQ 5.3 does. Default: "
-            "by profile. The broker reads both forms."
+            "When a producer recalls a timer message, write the message's topic and unique "
+            "key into the recall, instead of only the key. Default: off, but on in "
+            "profiles 4.9 and 5.3. The broker reads both forms of recalls."
         ),
         rule="T-136",
         live=True,
@@ -157,27 +178,35 @@ class BrokerConfig(
     )
     allow_recall_when_broker_not_writeable: bool = option(
         True,
-        help="Allow recalls even if the broker has no write permission.",
+        help="Let producers recall timer messages even if the broker has no write permission.",
         rule="R-31",
         live=True,
     )
     use_server_side_reset_offset: bool | None = option(
         None,
         help=(
-            "Change a group's offsets at its next pull, without a push to its members. "
-            "Default: by profile."
+            "When a tool resets a group's offsets, change each offset at the group's next "
+            "pull, instead of notifying the members. Default: on, but off in profile 4.9."
         ),
         live=True,
     )
 
     # -- registration
     force_register: bool = option(
-        True, help="Register in every period, even if nothing has changed.", rule="B-3"
+        True,
+        help=(
+            "Send a registration to the nameservers in every period, even if nothing has "
+            "changed since the last registration."
+        ),
+        rule="B-3",
     )
     register_nameserver_period_ms: int = option(
         30_000,
         unit="ms",
-        help="Time between two registrations: 10 s to 60 s. Other values are cut to this range.",
+        help=(
+            "Time between two registrations. A value below 10 s counts as 10 s, and a "
+            "value above 60 s counts as 60 s."
+        ),
         rule="B-2",
         rocketmq_name="registerNameServerPeriod",
         clamped=(10_000, 60_000),
@@ -187,13 +216,18 @@ class BrokerConfig(
     lock_max_live_time_ms: int = option(
         60_000,
         unit="ms",
-        help="Time after its last renewal for which an orderly consumer's queue lock holds.",
+        help=(
+            "How long an orderly consumer keeps the lock of a queue after it last renewed the lock."
+        ),
         rule="B-45",
         rocketmq_name="rocketmq.broker.rebalance.lockMaxLiveTime",
     )
     store_reply_message_enable: bool = option(
         True,
-        help="Also store replies in the reply topic, besides pushing them to the requester.",
+        help=(
+            "The broker sends a reply on to the client that made the request. With this "
+            "option, it also stores the reply in the reply topic."
+        ),
         rule="R-13",
         live=True,
     )

@@ -42,20 +42,25 @@ class ClusterOptions:
 
     nameservers: int = option(1, help="How many nameservers.")
     controllers: int = option(
-        0, help="Number of controllers. Of 3, one may fail. 0: no controllers.", rule="D-55"
+        0,
+        help="Number of controllers. With 3 controllers, one may fail. 0: no controllers.",
+        rule="D-55",
     )
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
     replicas: int = option(
         1,
-        help="Number of brokers with the same broker name. More than 1 need controllers.",
+        help=(
+            "Number of brokers (replicas) for each broker name. Above 1, the cluster needs "
+            "controllers."
+        ),
         rule="H-1",
     )
     slaves: int = option(
-        0, help="Number of slaves of each broker. Their names are broker-a-s1, ..."
+        0, help="Number of slaves of each broker. The first slave of broker-a is broker-a-s1."
     )
     sync_slaves: bool = option(
         False,
-        help="With slaves: answer a send only when a slave has the message.",
+        help="With slaves: answer a send only when at least one slave has the message.",
         rule="B-141",
     )
     acting_master: bool = option(
@@ -73,26 +78,30 @@ class ClusterOptions:
     proxy: bool = option(
         False,
         help=(
-            "Start a gRPC proxy for RocketMQ 5's SDKs. It needs pocketmq[grpc]. By default, "
-            "`pocketmq up` starts a proxy if pocketmq[grpc] is installed."
+            "Start a gRPC proxy for RocketMQ 5's SDKs. The proxy needs pocketmq[grpc]. By "
+            "default, `pocketmq up` starts a proxy if pocketmq[grpc] is installed."
         ),
         rule="G-110",
     )
     proxy_port: int = option(8081, help="Port on which the proxy answers SDKs.", rule="G-110")
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
     data: Path | None = option(
-        None, help="Keep stores and logs in this folder. DIR/broker-a/ is a RocketMQ store root."
+        None,
+        help=(
+            "Folder in which stores and logs are kept. Its folder broker-a is a RocketMQ "
+            "store root."
+        ),
     )
     tls: bool = option(
         False,
-        help="All ports of the roles accept only TLS. A certificate is made for the cluster.",
+        help="All ports of the roles accept only TLS. The cluster makes its own certificate.",
         rule="Y-1",
     )
     members_must_prove: bool = option(
         False,
         help=(
-            "With tls: nameservers, controllers and replication accept requests only from "
-            "processes that know the cluster's secret."
+            "With tls: nameservers, controllers and replication ports accept requests only "
+            "from processes that know the cluster's secret."
         ),
     )
     strangers_read_routes: bool = option(
@@ -105,8 +114,8 @@ class ClusterOptions:
     users: Path | None = option(
         None,
         help=(
-            "TOML or JSON file with users and rules. With it, brokers check every request; "
-            "nameservers and controllers check PocketMQ's own requests."
+            "TOML or JSON file with users and rules. With this file, brokers check every "
+            "request. Nameservers and controllers check only PocketMQ's own requests."
         ),
         rule="Y-40",
     )
@@ -117,17 +126,22 @@ class ClusterOptions:
         0,
         unit="ms",
         help=(
-            "Start time of a manual clock, in milliseconds since 1970. 0 is the next whole second."
+            "Start time of a manual clock, in milliseconds since 1970. 0: the current "
+            "time, rounded up to a whole second."
         ),
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="Follow the rules of this RocketMQ release where 4.9 and 5.x differ."
+        DEFAULT_PROFILE, help="Where RocketMQ 4.9 and 5.x differ, follow the rules of this release."
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", help="Lowest level in the processes' log files."
     )
     events: bool = option(
-        False, help="Keep events from the start on, not only while somebody watches."
+        False,
+        help=(
+            "Keep events from the start on. Without this option, roles keep events only "
+            "while somebody watches the cluster."
+        ),
     )
     control_port: int = option(
         9870,
@@ -139,8 +153,9 @@ class ClusterOptions:
     control_host: str = option(
         "",
         help=(
-            "Host on which the control address listens. Empty: the option host if that is "
-            "loopback, else 127.0.0.1. Any address but loopback needs a token."
+            "Host on which the control address listens. Default: the value of the option "
+            "host if it is a loopback address, else 127.0.0.1. An address that is not "
+            "loopback needs a token."
         ),
     )
 

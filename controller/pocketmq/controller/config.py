@@ -31,24 +31,35 @@ class ControllerOptions:
     """Who it is, where it keeps what, and how it elects."""
 
     name: str = option("controller", help="Name of the role in its ready line and in logs.")
-    host: str = option("127.0.0.1", help="Address of a controller without peers.")
+    host: str = option("127.0.0.1", help="Address to listen on, if the controller has no peers.")
     port: int = option(
-        0, help="Port to listen on. 0: this controller's port in --peers, or 9877.", rule="D-50"
+        0,
+        help=(
+            "Port to listen on. 0: the port that --peers has for this controller. Without "
+            "--peers, 0 means 9877."
+        ),
+        rule="D-50",
     )
     group: str = option(
         "DefaultControllerGroup",
-        help="Name of the controllers' group. Messages of other groups are refused.",
+        help=(
+            "Name of the controllers' group. A controller refuses messages of controllers "
+            "of other groups."
+        ),
         rule="D-50",
         rocketmq_name="controllerDLegerGroup",
     )
     peers: str = option(
         "",
-        help="All controllers, as n0-host:9877;n1-host:9877;... Empty: this controller is alone.",
+        help=(
+            "Ids and addresses of all controllers, such as n0-host:9877;n1-host:9877. "
+            "Empty: this controller has no peers."
+        ),
         rule="D-50",
         rocketmq_name="controllerDLegerPeers",
     )
     self_id: str = option(
-        "n0", help="Which of the peers this one is.", rule="D-50",
+        "n0", help="Id that this controller has in --peers.", rule="D-50",
         rocketmq_name="controllerDLegerSelfId",
     )  # fmt: skip
     store_path: Path = option(
@@ -60,7 +71,8 @@ class ControllerOptions:
     config_store_path: Path | None = option(
         None,
         help=(
-            "File that stores the options that tools changed. Default: a file beside the journal."
+            "File in which the controller stores the options that tools changed. Default: "
+            "a file in the folder of the journal."
         ),
         rule="D-56",
     )
@@ -68,7 +80,8 @@ class ControllerOptions:
         1000,
         unit="ms",
         help=(
-            "If the leading controller is silent for this time, the others elect another leader."
+            "If the leading controller is silent for this time, the other controllers "
+            "elect another leader."
         ),
         rule="D-50",
         rocketmq_name="jRaftElectionTimeoutMs",
@@ -77,32 +90,36 @@ class ControllerOptions:
     scan_not_active_broker_interval: int = option(
         5000,
         unit="ms",
-        help="Between two scans for silent brokers.",
+        help="Time between two checks for silent brokers.",
         rule="D-41",
         within=(100, 600_000),
     )
     scan_inactive_master_interval: int = option(
         5000,
         unit="ms",
-        help="Time after the start in which the controller takes no broker for dead.",
+        help="For this time after its start, the controller takes no broker for dead.",
         rule="D-45",
         within=(0, 600_000),
     )
     enable_elect_unclean_master: bool = option(
         False,
-        help="If no replica in sync is alive, elect another replica. Messages may be lost then.",
+        help=(
+            "If no replica in sync is alive, elect a replica that is not in sync. In this "
+            "case, messages may be lost."
+        ),
         rule="D-30",
         live=True,
     )
     notify_broker_role_changed: bool = option(
-        True, help="Tell brokers of an election at once.", rule="D-44", live=True
+        True, help="After an election, notify the brokers at once.", rule="D-44", live=True
     )
     broker_close_grace: int = option(
         0,
         unit="ms",
         help=(
-            "Time in which a broker may connect again after its connection closed. 0: the "
-            "broker counts as dead at once. With 2000, a single reset connection causes no "
+            "If a broker's connection closes, the controller waits this long for the "
+            "broker to connect again. Then the broker counts as dead. With 0, the broker "
+            "counts as dead at once. With 2000, a single reset connection causes no "
             "election."
         ),
         rule="W-11",

@@ -31,8 +31,8 @@ class NameServerOptions:
     config_store_path: Path | None = option(
         None,
         help=(
-            "File that stores the options that tools changed. Default: a file beside the KV "
-            "configuration."
+            "File in which the nameserver stores the options that tools changed. Default: "
+            "a file beside the file of the KV configuration."
         ),
         rule="O-8",
     )
@@ -45,13 +45,13 @@ class NameServerOptions:
     )
     order_message_enable: bool = option(
         False,
-        help="Add a topic's order configuration to its route.",
+        help="Add a topic's order configuration to the answer with the topic's route.",
         rule="N-26",
         live=True,
     )
     return_order_topic_config_to_broker: bool = option(
         True,
-        help="Send the order configuration to brokers when they register.",
+        help="When a broker registers, send the order configuration to the broker.",
         rule="N-18",
         live=True,
     )
@@ -69,16 +69,29 @@ class NameServerOptions:
     )
     delete_topic_with_broker_registration: bool = option(
         False,
-        help="Forget a broker's topics when the broker no longer registers them.",
+        help=(
+            "If a broker's registration no longer contains a topic, forget the broker's "
+            "queues of this topic."
+        ),
         rule="N-15",
         live=True,
     )
     need_wait_for_service: bool = option(
         False,
-        help="After the start, give no routes until the brokers have had time to register.",
+        help=(
+            "After the start, answer no request for a route until waitSecondsForService "
+            "seconds have passed. In this time the brokers can register."
+        ),
         rule="N-26",
     )
-    wait_seconds_for_service: int = option(45, unit="s", help="How long that is.", rule="N-26")
+    wait_seconds_for_service: int = option(
+        45,
+        unit="s",
+        help=(
+            "Time after the start in which a nameserver with needWaitForService gives no routes."
+        ),
+        rule="N-26",
+    )
     scan_not_active_broker_interval: int | None = option(
         None,
         unit="ms",
@@ -98,21 +111,27 @@ class NameServerOptions:
     support_acting_master: bool = option(
         False,
         help=(
-            "If a broker name has no master, show its slave with the lowest id as id 0. The "
-            "brokers must allow this."
+            "If a broker name has no master, show its slave with the lowest id as the "
+            "broker with id 0. The brokers must have enableSlaveActingMaster on."
         ),
         rule="N-28",
         live=True,
     )
     notify_min_broker_id_changed: bool = option(
         False,
-        help="Notify the brokers of a broker name when its lowest broker id changes.",
+        help=(
+            "When the lowest broker id of a broker name changes, notify the brokers with this name."
+        ),
         rule="Z-6",
         live=True,
     )
     un_register_broker_queue_capacity: int = option(
         3000,
-        help="Maximum number of unregistrations that wait at the same time (profile 5.x).",
+        help=(
+            "Maximum number of requests to unregister a broker that wait at the same time. "
+            "With more, the answer is SYSTEM_ERROR (1). In profile 4.9, these requests do "
+            "not wait."
+        ),
         rule="N-19",
     )
 

@@ -35,8 +35,9 @@ class Budget:
         256 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes that may wait for all peers together: unread answers, half frames, "
-            "held pulls. With more, the connection that has the most is closed."
+            "Maximum memory, in bytes, for all peers together: answers that a peer has not "
+            "read, incomplete frames, and waiting pulls. With more, the connection that "
+            "uses the most memory is closed."
         ),
         live=True,
         within=(1, inf),
@@ -45,8 +46,8 @@ class Budget:
         64 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes that wait to be sent on one connection. With more, the connection "
-            "is closed."
+            "Maximum bytes that wait to be sent on one connection because the peer has not "
+            "read them. With more, the connection is closed."
         ),
         live=True,
         within=(1, inf),
@@ -54,15 +55,18 @@ class Budget:
     header_bytes: int = option(
         256 * 1024,
         unit="bytes",
-        help="Maximum bytes of a frame's header. A frame with a longer header is skipped.",
+        help=(
+            "Maximum bytes of a request's header. A request with a larger header is not "
+            "read. Its answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
     )
     tls_handshakes: int = option(
         1_000,
         help=(
-            "Maximum number of TLS handshakes at the same time. With more, the oldest "
-            "handshake is closed."
+            "Maximum number of TLS handshakes at the same time. With more, the connection "
+            "with the oldest handshake is closed."
         ),
         live=True,
         within=(1, inf),
@@ -70,14 +74,20 @@ class Budget:
     body_bytes: int = option(
         MIB,
         unit="bytes",
-        help="Maximum bytes of a request's structured body, such as a heartbeat.",
+        help=(
+            "Maximum bytes of the body of a request without messages, such as a heartbeat. "
+            "With more, the answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
     )
     registration_bytes: int = option(
         4 * MIB,
         unit="bytes",
-        help="Maximum bytes of the body of a broker's registration, also after decompression.",
+        help=(
+            "Maximum bytes of the body of a broker's registration, before and after "
+            "decompression. With more, the answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
@@ -85,20 +95,29 @@ class Budget:
     settings_bytes: int = option(
         64 * 1024,
         unit="bytes",
-        help="Maximum bytes of the body of a request that changes options.",
+        help=(
+            "Maximum bytes of the body of a request that changes options. With more, the "
+            "answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
     )
     topics_per_registration: int = option(
         10_000,
-        help="Maximum number of topics that a broker registers at a nameserver.",
+        help=(
+            "Maximum number of topics in one registration of a broker at a nameserver. "
+            "With more, the answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
     )
     queues_per_topic: int = option(
         16_384,
-        help="Maximum number of queues of one topic, on brokers and in registrations.",
+        help=(
+            "Maximum number of queues of one topic. A request with more queues gets "
+            "INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=NAMESERVER + BROKER,
@@ -106,8 +125,9 @@ class Budget:
     routes: int = option(
         200_000,
         help=(
-            "Maximum number of topics that a nameserver keeps, counted once for each broker. "
-            "Known topics may still change."
+            "Maximum number of routes that a nameserver keeps. A topic has one route for "
+            "each of its brokers. After that, a registration with a new route gets "
+            "INVALID_PARAMETER (29). Known routes may still change."
         ),
         live=True,
         within=(1, inf),
@@ -116,7 +136,8 @@ class Budget:
     brokers: int = option(
         2_000,
         help=(
-            "Maximum number of brokers, and of broker names, that a nameserver keeps. Known "
+            "Maximum number of brokers that a nameserver keeps. The same maximum applies "
+            "to broker names. After that, a new broker gets INVALID_PARAMETER (29). Known "
             "brokers may still change."
         ),
         live=True,
@@ -126,8 +147,8 @@ class Budget:
     name_chars: int = option(
         1_024,
         help=(
-            "Maximum length of names and addresses that are kept: of brokers, topics, groups, "
-            "clients."
+            "Maximum number of characters in an address, or in the name of a broker, "
+            "topic, group or client. A request with a longer name is refused."
         ),
         live=True,
         within=(1, inf),
@@ -135,35 +156,51 @@ class Budget:
     kv_bytes: int = option(
         4 * MIB,
         unit="bytes",
-        help="Maximum bytes of a nameserver's key-value configuration, names and values.",
+        help=(
+            "Maximum bytes of all names and values in a nameserver's key-value "
+            "configuration. With more, the answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
     )
     groups_per_heartbeat: int = option(
         500,
-        help="Maximum number of groups of consumers and of producers in one heartbeat.",
+        help=(
+            "Maximum number of groups in one heartbeat. Groups of consumers and groups of "
+            "producers are counted together. With more, the answer is INVALID_PARAMETER "
+            "(29)."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     subscriptions_per_heartbeat: int = option(
         5_000,
-        help="Maximum number of subscriptions in one heartbeat, for all its groups together.",
+        help=(
+            "Maximum number of subscriptions of all groups in one heartbeat. With more, "
+            "the answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     subscription_chars: int = option(
         16_384,
-        help="Maximum length of a subscription's expression.",
+        help=(
+            "Maximum number of characters in a subscription's expression. A longer "
+            "expression gets SUBSCRIPTION_PARSE_FAILED (23)."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     held_pulls_per_connection: int = option(
         10_000,
-        help="Maximum number of pulls of one connection that wait for messages at the same time.",
+        help=(
+            "Maximum number of pulls of one connection that wait for messages at the same "
+            "time. Further pulls get SYSTEM_BUSY (2)."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -171,8 +208,9 @@ class Budget:
     records: int = option(
         20_000,
         help=(
-            "Number of topics, and of groups, up to which the broker creates new ones itself. "
-            "After that, only tools create more."
+            "If a broker has this many topics, sends no longer create topics. If a broker "
+            "has this many groups, consumers no longer create groups. Tools can still "
+            "create topics and groups."
         ),
         live=True,
         within=(1, inf),
@@ -181,7 +219,8 @@ class Budget:
     records_per_request: int = option(
         1_000,
         help=(
-            "Maximum number of topics, or groups, that a tool may create or change in one request."
+            "Maximum number of topics or groups that a tool may create or change in one "
+            "request. With more, the answer is INVALID_PARAMETER (29)."
         ),
         live=True,
         within=(1, inf),
@@ -191,7 +230,7 @@ class Budget:
         100_000,
         help=(
             "Maximum number of queues that the orderly consumers of all groups lock at the "
-            "same time."
+            "same time. With more, the answer is INVALID_PARAMETER (29)."
         ),
         live=True,
         within=(1, inf),
@@ -199,14 +238,20 @@ class Budget:
     )
     offsets: int = option(
         100_000,
-        help="Maximum number of offsets that a broker keeps: one for each group and queue.",
+        help=(
+            "Maximum number of committed offsets that a broker keeps. Each group has one "
+            "offset for each queue. With more, the answer is INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
     )
     users: int = option(
         10_000,
-        help="Maximum number of users that a broker keeps.",
+        help=(
+            "Maximum number of users that a broker keeps. With more, the answer is "
+            "INVALID_PARAMETER (29)."
+        ),
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -214,8 +259,9 @@ class Budget:
     rules_per_user: int = option(
         1_000,
         help=(
-            "Maximum number of rules that a broker keeps for one user. Each address in a rule "
-            "counts."
+            "Maximum number of rules that a broker keeps for one user. A rule with several "
+            "addresses counts once for each address. With more, the answer is "
+            "INVALID_PARAMETER (29)."
         ),
         live=True,
         within=(1, inf),
@@ -224,8 +270,8 @@ class Budget:
     slaves: int = option(
         64,
         help=(
-            "Maximum number of connections to a broker's replication port. Further "
-            "connections are closed at once."
+            "Maximum number of connections to a broker's replication port. A further "
+            "connection is closed at once."
         ),
         live=True,
         within=(1, inf),
@@ -233,14 +279,21 @@ class Budget:
     )
     broker_names: int = option(
         10_000,
-        help="Maximum number of broker names that a controller keeps.",
+        help=(
+            "Maximum number of broker names that a controller keeps. After that, a new "
+            "broker name gets CONTROLLER_INVALID_REQUEST (2005). Known broker names may "
+            "still change."
+        ),
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
     )
     replicas_per_name: int = option(
         64,
-        help="Maximum number of replicas of one broker name that a controller keeps.",
+        help=(
+            "Maximum number of replicas of one broker name that a controller keeps. After "
+            "that, a new replica gets CONTROLLER_INVALID_REQUEST (2005)."
+        ),
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
@@ -248,8 +301,9 @@ class Budget:
     replicas: int = option(
         20_000,
         help=(
-            "Maximum number of replicas that a controller keeps. The same maximum applies to the "
-            "brokers whose heartbeats it keeps."
+            "Maximum number of replicas that a controller keeps. The same maximum applies "
+            "to the brokers whose heartbeats the controller keeps. After that, a new "
+            "replica is refused."
         ),
         live=True,
         within=(1, inf),
@@ -259,7 +313,8 @@ class Budget:
         4 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes of the names, addresses and claims of replicas that a controller keeps."
+            "Maximum bytes of the names and addresses of all replicas that a controller "
+            "keeps. After that, a new replica gets CONTROLLER_INVALID_REQUEST (2005)."
         ),
         live=True,
         within=(1, inf),
@@ -268,7 +323,10 @@ class Budget:
 
     grpc_calls: int = option(
         50_000,
-        help="Maximum number of open calls of all SDKs. Further calls get RESOURCE_EXHAUSTED.",
+        help=(
+            "Maximum number of open calls of all SDKs together. Further calls get "
+            "RESOURCE_EXHAUSTED."
+        ),
         within=(1, inf),
         rule="G-136",
         roles=PROXY,
@@ -276,7 +334,8 @@ class Budget:
     grpc_calls_per_connection: int = option(
         1_000,
         help=(
-            "Maximum number of open calls of one connection (HTTP/2's streams). Further calls wait."
+            "Maximum number of open calls (HTTP/2 streams) of one connection. Further "
+            "calls wait until an open call ends."
         ),
         within=(1, inf),
         rule="G-136",
@@ -285,7 +344,9 @@ class Budget:
     grpc_metadata_bytes: int = option(
         16 * 1024,
         unit="bytes",
-        help="Maximum bytes of a call's headers. A call with more gets RESOURCE_EXHAUSTED.",
+        help=(
+            "Maximum bytes of a call's headers. A call with larger headers gets RESOURCE_EXHAUSTED."
+        ),
         within=(1, inf),
         roles=PROXY,
     )
@@ -293,8 +354,8 @@ class Budget:
         MIB,
         unit="bytes",
         help=(
-            "Maximum bytes of a request, without the message bodies that it sends. A longer "
-            "request is refused and not read."
+            "Maximum bytes of a request, not counting the message bodies in the request. A "
+            "larger request gets PAYLOAD_TOO_LARGE."
         ),
         within=(1, inf),
         roles=PROXY,
@@ -303,8 +364,8 @@ class Budget:
         256 * 1024,
         unit="bytes",
         help=(
-            "Maximum bytes of a command on Telemetry, such as a client's settings, which the "
-            "proxy keeps."
+            "Maximum bytes of a command that an SDK sends on its telemetry stream, such as "
+            "its settings. After a larger command, the proxy closes the stream."
         ),
         within=(1, inf),
         roles=PROXY,
@@ -312,7 +373,8 @@ class Budget:
     grpc_topics: int = option(
         1_000,
         help=(
-            "Maximum number of topics in a client's settings. With more, the client's stream ends."
+            "Maximum number of topics in a client's settings. With more, the proxy closes "
+            "the client's telemetry stream."
         ),
         within=(1, inf),
         roles=PROXY,
@@ -320,8 +382,8 @@ class Budget:
     grpc_clients: int = option(
         100_000,
         help=(
-            "Maximum number of clients whose settings are kept. With more, the proxy forgets "
-            "the clients that were silent longest."
+            "Maximum number of clients whose settings the proxy keeps. With more, the "
+            "proxy forgets the clients that sent nothing for the longest time."
         ),
         within=(1, inf),
         roles=PROXY,
@@ -330,8 +392,8 @@ class Budget:
         128 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes of the settings, ids and groups of all clients. With more, the "
-            "proxy forgets the clients that were silent longest."
+            "Maximum bytes of the settings, ids and groups of all clients together. With "
+            "more, the proxy forgets the clients that sent nothing for the longest time."
         ),
         within=(1, inf),
         roles=PROXY,

@@ -27,28 +27,33 @@ class ProxyConfig:
         rule="G-110",
         rocketmq_name="grpcServerPort",
     )
-    port: int = option(0, help="Port for requests of tools to this process. 0: any free port.")
+    port: int = option(
+        0, help="Port to which tools send requests about this process. 0: any free port."
+    )
     nameservers: tuple[str, ...] = option(
         ("127.0.0.1:9876",), help="Nameservers, host:port.", rocketmq_name="namesrvAddr"
     )
     advertise: str = option(
         "",
-        help="Address host:port that routes contain. Default: the address that the SDK used.",
+        help=(
+            "Address of the proxy that SDKs get in routes, as host:port. Default: the "
+            "address that the SDK connected to."
+        ),
         rule="G-59",
     )
     encoding: Literal["json", "msgpack"] = option(
         "json",
         help=(
-            "Encoding of requests to brokers: json or msgpack. msgpack is faster, but only "
-            "PocketMQ's brokers know it."
+            "Encoding of requests to brokers: json or msgpack. Encoding as msgpack is "
+            "faster, but only PocketMQ's brokers can read it."
         ),
     )
     certificate: Path | None = option(
         None,
         help=(
-            "Folder with certificate.pem and key.pem for the ports. If they are missing, the "
-            "proxy makes them, which needs pocketmq[tls]. Give certificate.pem to SDKs that "
-            "check certificates."
+            "Folder with certificate.pem and key.pem for the proxy's ports. If these files "
+            "are missing, the proxy makes them. To make them, it needs pocketmq[tls]. Give "
+            "certificate.pem to SDKs that check certificates."
         ),
         rule="G-8",
     )
@@ -59,23 +64,23 @@ class ProxyConfig:
         False, help="Answer only calls that a user of the brokers has signed.", rule="G-140"
     )
     authorization_enabled: bool = option(
-        False, help="Answer only calls that the rules of the calling user allow.", rule="G-140"
+        False, help="Answer only calls that the calling user's rules allow.", rule="G-140"
     )
     authentication_whitelist: str = option(
         "",
         help=(
-            "Requests that need no signature, separated by ',', such as "
-            "apache.rocketmq.v2.QueryRouteRequest."
+            "Names of requests that need no signature, separated by ','. An example of a "
+            "name is apache.rocketmq.v2.QueryRouteRequest."
         ),
         rule="G-140",
     )
     authorization_whitelist: str = option(
-        "", help="Requests that need no right, separated by ','.", rule="G-140"
+        "", help="Names of requests that any user may send, separated by ','.", rule="G-140"
     )
     inner_client_authentication_credentials: str = option(
         "",
         help=(
-            "Key of a super user, which signs requests to brokers: "
+            "Key of a super user, with which the proxy signs its requests to brokers: "
             '{"accessKey":"...","secretKey":"..."}.'
         ),
         rule="G-142",

@@ -81,23 +81,24 @@ class RoleOptions:
     section: ClassVar[str] = "process"
 
     log_level: Literal["debug", "info", "warning", "error"] = option(
-        "info", help="Lowest level of messages that are logged to standard error."
+        "info", help="Log messages of at least this level to standard error."
     )
     log_format: Literal["auto", "console", "json"] = option(
         "auto", help="Format of the log. auto: text on a terminal, JSON elsewhere."
     )
     clock: Literal["real", "manual"] = option(
-        "real", help="manual: the role's clock stands still until a command moves it."
+        "real", help="real or manual. A manual clock stands still until a command moves the clock."
     )
     clock_start_ms: int = option(
         0,
         unit="ms",
         help=(
-            "Start time of a manual clock, in milliseconds since 1970. 0 is the next whole second."
+            "Start time of a manual clock, in milliseconds since 1970. 0: the current "
+            "time, rounded up to a whole second."
         ),
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="Follow the rules of this RocketMQ release where 4.9 and 5.x differ."
+        DEFAULT_PROFILE, help="Where RocketMQ 4.9 and 5.x differ, follow the rules of this release."
     )
     exit_with_parent: bool = option(
         False, help="Stop when the process that started this process has ended."
@@ -105,13 +106,19 @@ class RoleOptions:
 
     events: bool = option(
         False,
-        help="Keep events from the start on, not only while somebody watches (docs/events.md).",
+        help=(
+            "Keep events from the start on. Without this option, the role keeps events "
+            "only while somebody watches them (docs/events.md)."
+        ),
     )
 
     slow_turn_ms: int = option(
         0,
         unit="ms",
-        help="Log turns of the event loop that took longer than this time, and why. 0: never.",
+        help=(
+            "Log each turn of the event loop that took longer than this time, with the "
+            "reason. 0: log no turns."
+        ),
     )
 
     def make_clock(self) -> Clock:

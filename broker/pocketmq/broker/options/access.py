@@ -22,34 +22,43 @@ class AccessOptions(InitialUserOptions):
         False, help="Accept only requests that the user's rules allow.", rule="Y-40"
     )
     authentication_whitelist: str = option(
-        "", help="Request codes that need no signature, separated by ','.", rule="Y-40"
+        "", help="Codes of requests that need no signature, separated by ','.", rule="Y-40"
     )
     authorization_whitelist: str = option(
-        "", help="Request codes that need no right, separated by ','.", rule="Y-40"
+        "", help="Codes of requests that any user may send, separated by ','.", rule="Y-40"
     )
     inner_client_authentication_credentials: str = option(
         "",
-        help='Signs this broker\'s own requests: {"accessKey":"...","secretKey":"..."}.',
+        help=(
+            "Key of a super user, which signs this broker's own requests: "
+            '{"accessKey":"...","secretKey":"..."}.'
+        ),
         rule="Y-40",
         secret=True,
     )
 
     acl_enable: bool = option(
         False,
-        help="Use ACL 1.0, in profile 4.9: accept only requests that plain_acl.yml allows.",
+        help=(
+            "Only in profile 4.9: use ACL 1.0. The broker then accepts only requests that "
+            "plain_acl.yml allows."
+        ),
         rule="Y-20",
     )
     plain_acl_file: Path | None = option(
         None,
         help=(
-            "File of ACL 1.0. The folder acl/ beside the file may contain more files. Empty: "
-            "config/plain_acl.yml of the store."
+            "File with the accounts of ACL 1.0. The broker also reads the files in the "
+            "folder acl/ beside this file. Default: config/plain_acl.yml in the store."
         ),
         rule="Y-20",
     )
     migrate_auth_from_v1_enabled: bool = option(
         False,
-        help="At each start, create users and rules from the accounts of ACL 1.0.",
+        help=(
+            "At each start, create users and rules from the accounts in the file of ACL "
+            "1.0 (plainAclFile)."
+        ),
         rule="Y-50",
     )
 

@@ -14,36 +14,45 @@ class ActingMasterOptions:
     enable_slave_acting_master: bool = option(
         False,
         help=(
-            "For a master and its slaves: while there is no master, the slave with the lowest "
-            "id acts as master, read only. The broker needs slaveReadEnable, and the "
-            "nameservers need supportActingMaster."
+            "While a broker name has no master, its slave with the lowest id acts as "
+            "master, read only. Turn this option on for the master and all its slaves. The "
+            "slaves also need slaveReadEnable, and the nameservers need "
+            "supportActingMaster."
         ),
         rule="Z-1",
     )
     total_replicas: int = option(
         1,
         help=(
-            "Number of brokers with this broker name, this broker included. If above 1 and "
-            "enableSlaveActingMaster is on, a master fetches its slaves' offsets before it is "
-            "online."
+            "Number of brokers with this broker name, including this broker. If the number "
+            "is above 1 and enableSlaveActingMaster is on, a master that starts first "
+            "fetches its slaves' offsets, and then goes online."
         ),
         rule="Z-9",
     )
     skip_pre_online: bool = option(
-        False, help="Be online at once, without fetching offsets from other brokers.", rule="Z-9"
+        False,
+        help=(
+            "Let a broker be online at once after its start. Without this option, it first "
+            "fetches offsets from other brokers of its name."
+        ),
+        rule="Z-9",
     )
     broker_not_active_timeout_millis: int = option(
         10_000,
         unit="ms",
-        help="Nameservers forget this broker when it is silent for this time.",
+        help=(
+            "With enableSlaveActingMaster: if this broker is silent for this time, "
+            "nameservers remove the broker from their routes."
+        ),
         rule="Z-4",
     )
     sync_broker_member_group_period: int = option(
         1_000,
         unit="ms",
         help=(
-            "Only for a slave: time between two requests to nameservers for the replicas of "
-            "its broker name."
+            "Only for a slave with enableSlaveActingMaster: how often the slave asks "
+            "nameservers for the replicas of its broker name."
         ),
         rule="Z-4",
     )

@@ -18,13 +18,14 @@ class ClientOptions:
         rule="B-27",
     )
     notify_consumer_ids_changed_enable: bool = option(
-        True, help="Notify the consumers of a group when members join or leave.", rule="B-24"
+        True, help="When a member joins or leaves a group, notify the group's members.", rule="B-24"
     )
     real_time_notify_consumer_change: bool = option(
         True,
         help=(
-            "Notify members at once when their group changes. Otherwise they are notified in "
-            "batches: first after 30 s, then every 15 s."
+            "Notify members at once when their group changes. If this option is off, the "
+            "broker collects changes, and notifies members every 15 s, for the first time "
+            "30 s after its start."
         ),
         rule="B-24",
     )

@@ -13,32 +13,49 @@ class ControllerModeOptions:
 
     enable_controller_mode: bool = option(
         False,
-        help="Controllers choose the master, and give this broker its role and id.",
+        help=(
+            "Let controllers choose the master. The controllers also give this broker its "
+            "role and its id."
+        ),
         rule="H-1",
     )
     controllers: list[str] = option(
         [], help="Controllers: host:port, separated by ';'.", rocketmq_name="controllerAddr"
     )
     broker_heartbeat_interval: int = option(
-        1_000, unit="ms", help="Between two heartbeats to controllers.", rule="D-40"
+        1_000,
+        unit="ms",
+        help="Time between two heartbeats of a broker to controllers.",
+        rule="D-40",
     )
     controller_heart_beat_timeout_mills: int = option(
         10_000,
         unit="ms",
-        help="Controllers take this broker for dead when it is silent for this time.",
+        help="If this broker is silent for this time, controllers take the broker for dead.",
         rule="D-40",
     )
     sync_broker_metadata_period: int = option(
-        5_000, unit="ms", help="Between two questions who is master.", rule="D-17"
+        5_000,
+        unit="ms",
+        help="How often a broker asks the controllers which broker is the master.",
+        rule="D-17",
     )
     ha_max_time_slave_not_catchup: int = option(
         15_000,
         unit="ms",
-        help="A slave that lags for this time is removed from the sync-state set.",
+        help=(
+            "If a slave lags for this time without a break, the master removes the slave "
+            "from the sync-state set."
+        ),
         rule="H-153",
     )
     all_ack_in_sync_state_set: bool = option(
-        False, help="Answer a send only when every replica in sync has the message.", rule="H-52"
+        False,
+        help=(
+            "With controllers: answer a send only when every replica in the sync-state set "
+            "has the message."
+        ),
+        rule="H-52",
     )
     min_in_sync_replicas: int = option(
         1, help="Refuse messages while fewer replicas than this number are in sync.", rule="D-90"
@@ -46,12 +63,17 @@ class ControllerModeOptions:
     master_lease_enable: bool = option(
         False,
         help=(
-            "A master refuses messages if no controller has answered it for half of "
-            "controllerHeartBeatTimeoutMills. Also start the controllers with "
-            "--broker-close-grace 5000."
+            "If no controller has answered a master for half of "
+            "controllerHeartBeatTimeoutMills, the master refuses messages. If you turn "
+            "this option on, also start the controllers with --broker-close-grace 5000."
         ),
         rule="W-2",
     )
     broker_election_priority: int = option(
-        2**31 - 1, help="The smaller, the sooner master among equals.", rule="D-33"
+        2**31 - 1,
+        help=(
+            "If several replicas are equally up to date, the replica with the smallest "
+            "number here becomes master."
+        ),
+        rule="D-33",
     )

@@ -14,47 +14,75 @@ class OverloadOptions:
 
     broker_fast_failure_enable: bool = option(
         True,
-        help="Answer SYSTEM_BUSY (2) to requests that waited too long.",
+        help=(
+            "Answer SYSTEM_BUSY (2) to a request that waited longer than the broker's "
+            "waitTimeMills options allow."
+        ),
         rule="B-161",
         live=True,
     )
     wait_time_mills_in_send_queue: int = option(
         200,
         unit="ms",
-        help="Refuse sends that waited longer.",
+        help=(
+            "Maximum time that a send waits in the broker. After that, the broker refuses the send."
+        ),
         rule="B-161",
         live=True,
     )
     wait_time_mills_in_pull_queue: int = option(
         5_000,
         unit="ms",
-        help="Refuse pulls that waited longer.",
+        help=(
+            "Maximum time that a pull waits in the broker before it is processed. After "
+            "that, the broker refuses the pull."
+        ),
         rule="B-161",
         live=True,
     )
     wait_time_mills_in_heartbeat_queue: int = option(
         31_000,
         unit="ms",
-        help="Refuse heartbeats that waited longer.",
+        help=(
+            "Maximum time that a heartbeat waits in the broker. After that, the broker "
+            "refuses the heartbeat."
+        ),
         rule="B-161",
         live=True,
     )
     wait_time_mills_in_admin_broker_queue: int = option(
         5_000,
         unit="ms",
-        help="Refuse admin requests that waited longer.",
+        help=(
+            "Maximum time that an admin request waits in the broker. After that, the "
+            "broker refuses the request."
+        ),
         rule="B-161",
         live=True,
     )
     transient_store_pool_enable: bool = option(
-        False, help="Refuse sends while too many bytes of the log are unflushed.", rule="B-162"
+        False,
+        help=(
+            "If more bytes of the log wait to be flushed than transientStorePoolSize "
+            "allows, refuse sends."
+        ),
+        rule="B-162",
     )
     transient_store_pool_size: int = option(
-        5, help="Maximum size of the unflushed log, counted in commit-log files.", rule="B-162"
+        5,
+        help=(
+            "Maximum size of the part of the log that is not flushed yet, counted in "
+            "commit-log files. With more, sends are refused. Only used with "
+            "transientStorePoolEnable."
+        ),
+        rule="B-162",
     )
     disable_consume_if_consumer_read_slowly: bool = option(
         False,
-        help="Do not let groups consume if they lag too far behind.",
+        help=(
+            "If a group lags by more bytes than consumerFallbehindThreshold, turn off the "
+            "group's permission to consume (consumeEnable)."
+        ),
         rule="B-168",
         live=True,
     )
@@ -62,7 +90,8 @@ class OverloadOptions:
         16 * 1024**3,
         unit="bytes",
         help=(
-            "With disableConsumeIfConsumerReadSlowly: a group that lags further behind may not "
+            "Maximum lag of a group, in bytes of the log. If "
+            "disableConsumeIfConsumerReadSlowly is on, a group with more lag may no longer "
             "consume."
         ),
         rule="B-168",

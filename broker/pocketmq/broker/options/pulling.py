@@ -14,14 +14,17 @@ class PullOptions:
 
     long_polling_enable: bool = option(
         True,
-        help="Long polling: hold a pull as long as the consumer allows.",
+        help=(
+            "If a pull finds no message, hold the pull as long as the consumer allows "
+            "(long polling)."
+        ),
         rule="B-70",
         live=True,
     )
     short_polling_time_ms: int = option(
         1_000,
         unit="ms",
-        help="How long a pull is held if long polling is off.",
+        help="If longPollingEnable is off: how long a pull that finds no message is held.",
         rule="B-70",
         rocketmq_name="shortPollingTimeMills",
         live=True,
@@ -35,15 +38,18 @@ class PullOptions:
     )
     enable_broadcast_offset_store: bool | None = option(
         None,
-        help="Store the pull offsets of the members of broadcasting groups. Default: by profile.",
+        help=(
+            "Keep the pull offsets of the members of broadcasting groups. Default: on, but "
+            "off in profile 4.9."
+        ),
         rule="B-36",
     )
     broadcast_offset_expire_second: int = option(
         120,
         unit="s",
         help=(
-            "How long the offsets of a disconnected broadcasting member are kept after its last "
-            "pull."
+            "How long the broker keeps the offsets of a disconnected broadcasting member "
+            "after the member's last pull."
         ),
         rule="B-36",
     )
@@ -51,7 +57,8 @@ class PullOptions:
         300,
         unit="s",
         help=(
-            "How long the offsets of a connected broadcasting member are kept after its last pull."
+            "How long the broker keeps the offsets of a connected broadcasting member "
+            "after the member's last pull."
         ),
         rule="B-36",
     )

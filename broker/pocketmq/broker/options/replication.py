@@ -15,31 +15,33 @@ class ReplicationOptions:
     broker_role: BrokerRole = option(
         BrokerRole.ASYNC_MASTER,
         help=(
-            "ASYNC_MASTER, SYNC_MASTER (a send waits for replicas, see inSyncReplicas), or "
-            "SLAVE with an id above 0."
+            "Role of the broker: ASYNC_MASTER, SYNC_MASTER or SLAVE. A SYNC_MASTER answers "
+            "a send only when inSyncReplicas replicas have the message. A SLAVE needs a "
+            "brokerId above 0."
         ),
         rule="H-1",
     )
     ha_listen_port: int = option(
         0,
         help=(
-            "Port to which slaves connect. 0: --port plus 1, or another port if that port is taken."
+            "Port to which slaves connect. 0: the broker's port plus 1; if this port is "
+            "taken, another port."
         ),
         rule="H-2",
     )
     ha_master_address: str = option(
         "",
         help=(
-            "Only for a slave: host:port of its master's replication port. Default: the slave "
-            "asks the nameservers."
+            "Only for a slave: address of the master's replication port, as host:port. "
+            "Default: the slave asks the nameservers for this address."
         ),
         rule="H-7",
     )
     slave_read_enable: bool = option(
         False,
         help=(
-            "On a master: send consumers that lag far behind to a slave. On a slave: serve "
-            "these consumers."
+            "On a master: send consumers that lag far behind to a slave. On a slave: "
+            "answer the pulls of these consumers."
         ),
         rule="H-10",
         live=True,
@@ -47,42 +49,49 @@ class ReplicationOptions:
     in_sync_replicas: int = option(
         1,
         help=(
-            "Only for a SYNC_MASTER: number of replicas that must have a message, the master "
-            "included."
+            "Only for a SYNC_MASTER: number of replicas that must have a message before "
+            "its send is answered. The master counts as one replica."
         ),
         rule="B-141",
     )
     slave_timeout: int = option(
-        3_000, unit="ms", help="Of a SYNC_MASTER: longest wait for them.", rule="H-51"
+        3_000,
+        unit="ms",
+        help="Only for a SYNC_MASTER: maximum time that a send waits for replicas.",
+        rule="H-51",
     )
     ha_send_heartbeat_interval: int = option(
         5_000,
         unit="ms",
-        help="After this time without data, the replication stream sends a heartbeat.",
+        help="If a master sent nothing to a slave for this time, it sends a heartbeat.",
         rule="H-37",
     )
     ha_housekeeping_interval: int = option(
         20_000,
         unit="ms",
-        help="The replication stream is closed when the other side sends nothing for this time.",
+        help=(
+            "If master or slave gets nothing from the other broker for this time, it "
+            "closes the replication connection."
+        ),
         rule="H-34",
     )
     ha_transfer_batch_size: int = option(
         32_768,
         unit="bytes",
-        help="Maximum bytes of the log that are sent as one piece.",
+        help="Maximum bytes of the log that a master sends to a slave as one piece.",
         rule="H-38",
     )
     ha_max_gap_not_in_sync: int = option(
         256 * 1024**2,
         unit="bytes",
-        help="A slave is not in sync if it lacks this many bytes of the log.",
+        help=("If a slave lacks this many bytes of the log or more, it does not count as in sync."),
         rule="H-41",
     )
     enable_d_leger_commit_log: bool = option(
         False,
         help=(
-            "Not supported. Use controller mode, which has replaced this option in RocketMQ too."
+            "Not supported. Use enableControllerMode, which has replaced this option in "
+            "RocketMQ too."
         ),
         rule="D-200",
         rocketmq_name="enableDLegerCommitLog",

@@ -52,7 +52,10 @@ class StoreConfig:
     )
     mapped_file_size_consume_queue: int = option(
         300_000 * ENTRY_SIZE,
-        help="Size of a consume-queue file, rounded up to a multiple of 20.",
+        help=(
+            "Size of a consume-queue file in bytes. The broker rounds it up to a multiple "
+            "of 20, the size of an entry."
+        ),
         unit="bytes",
         rule="S-1",
     )
@@ -64,15 +67,15 @@ class StoreConfig:
     max_open_queue_files: int = option(
         16_384,
         help=(
-            "Maximum number of consume-queue files that are mapped at the same time. Each "
-            "file needs page tables, but no descriptor."
+            "Maximum number of consume-queue files that are mapped into memory at the same "
+            "time. A mapped file needs page tables, but no file descriptor."
         ),
     )
 
     # -- limits --------------------------------------------------------------------------------
     max_message_size: int = option(
         4 * MIB,
-        help="Most bytes in a message body.",
+        help="Maximum bytes in a message body. A larger message is refused.",
         unit="bytes",
         rule="S-11",
         live=True,
@@ -80,7 +83,7 @@ class StoreConfig:
     )
     max_transfer_bytes_on_message_in_memory: int = option(
         256 * KIB,
-        help="Maximum bytes in a pull's answer, if the messages are in memory.",
+        help="Maximum bytes in the answer to a pull, if the messages are in memory.",
         unit="bytes",
         rule="B-61",
         live=True,
@@ -88,14 +91,14 @@ class StoreConfig:
     )
     max_transfer_count_on_message_in_memory: int = option(
         32,
-        help="Maximum number of messages in a pull's answer, if they are in memory.",
+        help="Maximum number of messages in the answer to a pull, if the messages are in memory.",
         rule="B-61",
         live=True,
         within=(1, inf),
     )
     max_transfer_bytes_on_message_in_disk: int = option(
         64 * KIB,
-        help="Maximum bytes in a pull's answer, if the messages are no longer in memory.",
+        help="Maximum bytes in the answer to a pull, if the messages are no longer in memory.",
         unit="bytes",
         rule="B-61",
         live=True,
@@ -103,7 +106,10 @@ class StoreConfig:
     )
     max_transfer_count_on_message_in_disk: int = option(
         8,
-        help="Maximum number of messages in a pull's answer, if they are no longer in memory.",
+        help=(
+            "Maximum number of messages in the answer to a pull, if the messages are no "
+            "longer in memory."
+        ),
         rule="B-61",
         live=True,
         within=(1, inf),
@@ -111,8 +117,8 @@ class StoreConfig:
     access_message_in_memory_max_ratio: int = option(
         40,
         help=(
-            "Percentage of the machine's memory that may hold the newest messages, by the "
-            "broker's estimate."
+            "The broker takes the newest part of its log to be in memory. The size of this "
+            "part is this percentage of the machine's memory."
         ),
         unit="%",
         rule="B-61, B-62",
@@ -128,7 +134,9 @@ class StoreConfig:
     )
     os_page_cache_busy_timeout_ms: int = option(
         1000,
-        help="If an append to the log took longer than this, refuse the sends that wait.",
+        help=(
+            "If an append to the log took longer than this time, refuse the sends that are waiting."
+        ),
         unit="ms",
         rule="B-160",
         rocketmq_name="osPageCacheBusyTimeOutMills",
@@ -136,15 +144,20 @@ class StoreConfig:
         within=(0, inf),
     )
     message_delay_level: str = option(
-        DELAY_LEVELS, help="Delays of levels 1, 2, ..., as numbers with s, m, h or d.", rule="B-90"
+        DELAY_LEVELS,
+        help=(
+            "Delays of the delay levels, starting with level 1. Each delay is a number "
+            "with the unit s, m, h or d."
+        ),
+        rule="B-90",
     )
 
     # -- flush ---------------------------------------------------------------------------------
     flush_disk_type: FlushDiskType = option(
         FlushDiskType.ASYNC_FLUSH,
         help=(
-            "When a send is acknowledged: when its bytes are in the page cache (ASYNC_FLUSH), "
-            "or on the disk (SYNC_FLUSH)."
+            "ASYNC_FLUSH: a send is acknowledged when its message is in the page cache. "
+            "SYNC_FLUSH: a send is acknowledged when its message is on the disk."
         ),
     )
     flush_interval_commit_log_ms: int = option(
@@ -158,14 +171,20 @@ class StoreConfig:
     )
     flush_commit_log_least_pages: int = option(
         4,
-        help="A periodic flush syncs the log only if at least this many of its pages are dirty.",
+        help=(
+            "A periodic flush writes the log to the disk only if at least this many pages "
+            "of the log are dirty."
+        ),
         rule="S-50",
         live=True,
         within=(0, inf),
     )
     flush_commit_log_thorough_interval_ms: int = option(
         10_000,
-        help="After this time the log is flushed, even if fewer pages are dirty.",
+        help=(
+            "Time after which the log is flushed even if fewer pages than "
+            "flushCommitLogLeastPages are dirty."
+        ),
         unit="ms",
         rule="S-50",
         rocketmq_name="flushCommitLogThoroughInterval",
@@ -184,14 +203,17 @@ class StoreConfig:
     flush_consume_queue_least_pages: int = option(
         2,
         help=(
-            "A periodic flush syncs a consume queue only if at least this many of its pages "
-            "are dirty."
+            "A periodic flush writes a consume queue to the disk only if at least this "
+            "many pages of the queue are dirty."
         ),
         rule="S-52",
     )
     flush_consume_queue_thorough_interval_ms: int = option(
         60_000,
-        help="After this time every dirty consume queue is flushed.",
+        help=(
+            "Time after which every dirty consume queue is flushed, even if fewer pages "
+            "than flushConsumeQueueLeastPages are dirty."
+        ),
         unit="ms",
         rule="S-52",
         rocketmq_name="flushConsumeQueueThoroughInterval",
@@ -201,8 +223,8 @@ class StoreConfig:
     confirm_distance_bytes: int = option(
         64 * MIB,
         help=(
-            "Each time the log has grown by this many bytes, also flush all queues. A restart "
-            "then has less to read."
+            "Each time the log has grown by this many bytes, flush all consume queues. A "
+            "restart then has less of the log to read."
         ),
         unit="bytes",
         live=True,
@@ -211,8 +233,8 @@ class StoreConfig:
     sync_flush_timeout_ms: int = option(
         5000,
         help=(
-            "Maximum time that a send waits for its flush. After that, the answer is "
-            "FLUSH_DISK_TIMEOUT (10)."
+            "With SYNC_FLUSH: maximum time that a send waits until its message is on the "
+            "disk. After that, the answer is FLUSH_DISK_TIMEOUT (10)."
         ),
         unit="ms",
         rocketmq_name="syncFlushTimeout",
@@ -221,12 +243,14 @@ class StoreConfig:
     # -- timers --------------------------------------------------------------------------------
     timer_wheel_enable: bool = option(
         True,
-        help="Accept messages with a delivery time (timer messages). Pop needs this option too.",
+        help="Accept messages with a delivery time (timer messages). Pop also needs this option.",
         rule="T-101",
     )
     timer_precision_ms: int = option(
         1000,
-        help="Time span of one slot of the timer wheel: 100, 200, 500 or 1000.",
+        help=(
+            "Time span of one slot of the timer wheel. Possible values are 100, 200, 500 and 1000."
+        ),
         unit="ms",
         rule="T-101",
         clamped=(100, 1000),
@@ -234,14 +258,18 @@ class StoreConfig:
     timer_roll_window_slot: int = option(
         172_800,
         help=(
-            "Number of slots of the timer wheel that are used. Messages with a later delivery "
-            "time are stored again on the way."
+            "Number of slots of the timer wheel that are used. If a message is due later "
+            "than these slots reach, the broker stores the message again before it is due, "
+            "once or several times."
         ),
         rule="T-122",
     )
     timer_max_delay_sec: int = option(
         259_200,
-        help="Refuse delivery times further ahead.",
+        help=(
+            "Maximum time from now to the delivery time of a timer message. A message with "
+            "a later delivery time is refused."
+        ),
         unit="s",
         rule="T-105",
         live=True,
@@ -260,7 +288,10 @@ class StoreConfig:
     )
     delete_when: str = option(
         "04",
-        help="Hours of the day at which expired files are deleted, separated by ';'.",
+        help=(
+            "Hours of the day, from 00 to 23, at which expired files are deleted. Several "
+            "hours are separated by ';'."
+        ),
         rule="S-70",
         live=True,
     )
@@ -276,7 +307,8 @@ class StoreConfig:
     clean_file_forcibly_enable: bool = option(
         True,
         help=(
-            "When the disk is above the forcible level, also delete files that have not expired."
+            "If disk usage is above the forcible level (diskSpaceCleanForciblyRatio), also "
+            "delete files that have not expired."
         ),
         rule="S-71",
         live=True,
@@ -284,8 +316,8 @@ class StoreConfig:
     disk_max_used_space_ratio: int = option(
         75,
         help=(
-            "Disk usage above which expired files are deleted at any hour. Values are limited "
-            "to 10 to 95."
+            "Disk usage, in percent, above which expired files are deleted at any hour. A "
+            "value below 10 counts as 10, and a value above 95 counts as 95."
         ),
         unit="%",
         rule="B-165",
@@ -295,8 +327,9 @@ class StoreConfig:
     disk_space_clean_forcibly_ratio: int = option(
         85,
         help=(
-            "Forcible level: disk usage above which any file except the last may be deleted. "
-            "Values are limited to 30 to 85."
+            "Forcible level: disk usage, in percent, above which any file except the last "
+            "may be deleted. A value below 30 counts as 30, and a value above 85 counts as "
+            "85."
         ),
         unit="%",
         rule="B-164",
@@ -306,8 +339,8 @@ class StoreConfig:
     disk_space_warning_level_ratio: int = option(
         90,
         help=(
-            "Warning level: disk usage above which the store refuses writes. Values are "
-            "limited to 35 to 90."
+            "Warning level: disk usage, in percent, above which the store refuses writes. "
+            "A value below 35 counts as 35, and a value above 90 counts as 90."
         ),
         unit="%",
         rule="B-163",

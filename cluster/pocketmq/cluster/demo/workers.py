@@ -39,19 +39,26 @@ class ProducerOptions:
     name: str = option("producer-1", help="Name of this process.")
     nameservers: str = option("", help="Nameservers, separated by ';'.")
     part: int = option(
-        0, help="Number of this producer, from 0. The producer sends its part of the flights."
+        0,
+        help=(
+            "Number of this producer, counted from 0. The number decides which flights the "
+            "producer sends."
+        ),
     )
     parts: int = option(1, help="Number of producers.")
-    flights: int = option(0, help="Number of rows to take from the CSV. 0: all rows.")
+    flights: int = option(
+        0, help="Number of flights (rows) to take from the CSV file. 0: all rows."
+    )
     rate: float = option(0.0, help="Maximum flights per second; 0 for no limit.")
     goes_on: bool = option(
-        False, help="Repeat sends that no broker answered. A flight may then be stored twice."
+        False,
+        help="If no broker answers a send, repeat the send. A flight may then be stored twice.",
     )
     lanes: int = option(
         128,
         help=(
-            "Number of sends at the same time. All flights of one aircraft are sent one after "
-            "the other, in order."
+            "Number of sends at the same time. The flights of one aircraft are always sent "
+            "one after the other."
         ),
     )
 
@@ -66,7 +73,9 @@ class ConsumerOptions:
     nameservers: str = option("", help="Nameservers, separated by ';'.")
     records: Path = option(Path("records.csv"), help="File to which consumed messages are added.")
     mode: ModeName = option("shared", help="How to consume.")
-    failure_rate: float = option(0.0, help="Share of deliveries that fail, in the mode failures.")
+    failure_rate: float = option(
+        0.0, help="Only in the mode failures: share of deliveries that fail, from 0 to 1."
+    )
     seed: int = option(2013, help="Decides which deliveries fail.")
 
 

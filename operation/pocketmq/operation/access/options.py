@@ -35,7 +35,9 @@ class InitialUserOptions:
 
     init_authentication_user: str = option(
         "",
-        help='Super user that the role knows from the start: {"username":"...","password":"..."}.',
+        help=(
+            'Super user that exists from the role\'s start: {"username":"...","password":"..."}.'
+        ),
         rule="Y-40",
         secret=True,
     )

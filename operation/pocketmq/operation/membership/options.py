@@ -39,16 +39,17 @@ class SecurityOptions(TlsOptions):
         False,
         help=(
             "Nameservers, controllers and replication ports accept requests only from "
-            "processes that know the secret. This needs TLS. RocketMQ's brokers cannot take "
-            "part."
+            "processes that know the cluster's secret. This option needs TLS. RocketMQ's "
+            "brokers cannot be part of such a cluster."
         ),
     )
     member_secret_file: Path | None = option(
         None,
         help=(
-            "File with the secret that all members share, of 32 bytes or more. Only the "
-            "file's owner may be able to read it. The role also accepts secrets on further "
-            "lines. It reads the file again when the file changes."
+            "File with the secret that all members share. The secret has at least 32 "
+            "bytes. Only the file's owner may have the right to read the file. The file "
+            "may contain more secrets, one on each line, which the role also accepts. When "
+            "the file changes, the role reads the file again."
         ),
     )
 

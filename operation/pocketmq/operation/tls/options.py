@@ -47,41 +47,47 @@ class TlsOptions:
     )
     tls_config_file: Path = option(
         Path("/etc/rocketmq/tls.properties"),
-        help="Properties file with the TLS options below. Its values override all other sources.",
+        help=(
+            "Properties file with TLS options. If the file has a value for a TLS option, "
+            "this value counts, not a value from elsewhere."
+        ),
         rule="Y-3",
         rocketmq_name="tls.config.file",
     )
     tls_test_mode_enable: bool = option(
         True,
         help=(
-            "Use no certificate files: ports make a certificate when the first TLS peer "
-            "connects, and outgoing connections accept any certificate."
+            "Use TLS without certificate files. When the first TLS peer connects, the role "
+            "makes a certificate for its ports. Its own connections accept any certificate."
         ),
         rule="Y-3",
         rocketmq_name="tls.test.mode.enable",
     )
     tls_server_cert_path: Path | None = option(
         None,
-        help="Certificate chain of the ports (PEM).",
+        help="File of the certificate chain (PEM) of this role's ports.",
         rule="Y-4",
         rocketmq_name="tls.server.certPath",
     )
     tls_server_key_path: Path | None = option(
         None,
-        help="Its key (PEM, PKCS#8).",
+        help="File of the certificate's key (PEM, PKCS#8).",
         rule="Y-4",
         rocketmq_name="tls.server.keyPath",
     )
     tls_server_key_password: str = option(
         "",
-        help="Password of that key.",
+        help="Password of the key file.",
         rule="Y-4",
         rocketmq_name="tls.server.keyPassword",
         secret=True,
     )
     tls_server_need_client_auth: ClientAuth = option(
         "none",
-        help="Whether peers must show a certificate. Only used with tls_server_auth_client.",
+        help=(
+            "Whether a peer that connects must show a certificate: none, optional or "
+            "require. Only used with tls_server_auth_client."
+        ),
         rule="Y-3",
         rocketmq_name="tls.server.need.client.auth",
     )
@@ -94,27 +100,27 @@ class TlsOptions:
     tls_server_trust_cert_path: Path | None = option(
         None,
         help=(
-            "File of CA certificates (PEM) that check the certificates of peers. Default: the "
-            "system's CAs."
+            "File of the CA certificates (PEM) with which this role checks its peers' "
+            "certificates. Default: the system's CAs."
         ),
         rule="Y-4",
         rocketmq_name="tls.server.trustCertPath",
     )
     tls_client_cert_path: Path | None = option(
         None,
-        help="Certificate chain (PEM) that this role shows to servers.",
+        help="File of the certificate chain (PEM) that this role shows to servers.",
         rule="Y-3",
         rocketmq_name="tls.client.certPath",
     )
     tls_client_key_path: Path | None = option(
         None,
-        help="Its key (PEM, PKCS#8).",
+        help="File of the certificate's key (PEM, PKCS#8).",
         rule="Y-3",
         rocketmq_name="tls.client.keyPath",
     )
     tls_client_key_password: str = option(
         "",
-        help="Password of that key.",
+        help="Password of the key file.",
         rule="Y-3",
         rocketmq_name="tls.client.keyPassword",
         secret=True,
@@ -128,8 +134,8 @@ class TlsOptions:
     tls_client_trust_cert_path: Path | None = option(
         None,
         help=(
-            "File of CA certificates (PEM) that check the certificates of servers. Default: "
-            "the system's CAs."
+            "File of the CA certificates (PEM) with which this role checks servers' "
+            "certificates. Default: the system's CAs."
         ),
         rule="Y-4",
         rocketmq_name="tls.client.trustCertPath",
