@@ -78,8 +78,8 @@ Try it:
   pocketmq consume orders --count 1
   pocketmq demo                    336,776 flights through 2+2 processes
 
-Commands use the cluster that runs here, or the one that --nameservers or the variable NAMESRV_ADDR
-names. `pocketmq COMMAND --help` shows examples.
+Commands use the cluster that runs on this machine. To use another cluster, name its nameservers
+with --nameservers or the variable NAMESRV_ADDR. `pocketmq COMMAND --help` shows examples.
 """
 
 

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-DEMO_HELP = """Send the flights of 2013 through a cluster; lose none.
+DEMO_HELP = """Send the flights of 2013 through a cluster, and lose none.
 
-Every flight that left New York in 2013 is a message: 336,776 of them.
+Each of the 336,776 flights that left New York in 2013 is a message.
 
 The demo starts two nameservers, two brokers, two producers and three consumers, each as a process.
-A fourth consumer joins when a third of the flights is consumed. At two thirds, one of the first
-three consumers is killed with SIGKILL. The exit status is 0 only if no message is lost and the mean
-delays per carrier are right. The demo computes them from the consumed messages, and compares them
-with the CSV's. If Java 17 and PySpark are installed, Spark computes the means once more from the
-brokers' topics.
+When a third of the flights is consumed, a fourth consumer joins. When two thirds are consumed, the
+demo kills one of the first three consumers with SIGKILL. At the end, it computes each carrier's
+mean delay from the consumed messages, and compares this mean with the CSV file's mean. The exit
+status is 0 only if no message is lost and all means are right. If Java 17 and PySpark are
+installed, Spark also computes the means from the brokers' topics.
 
 \b
 Examples:
@@ -51,7 +51,9 @@ def register(app: typer.Typer) -> None:
 def demo(
     flights: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of rows to take from the CSV.", show_default="all"),
+        typer.Option(
+            min=1, help="Number of flights (rows) to take from the CSV file.", show_default="all"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed: decides which consumer is killed.")] = 2013,
     data: Annotated[
@@ -88,20 +90,26 @@ def demo(
         typer.Option(
             min=1,
             help=(
-                "Number of brokers with the same broker name. Above 1, three controllers start too."
+                "Number of brokers with the same broker name. Above 1, the demo also starts "
+                "three controllers."
             ),
         ),
     ] = 1,
     kill_master: Annotated[
         bool,
         typer.Option(
-            "--kill-master", help="Kill the master of the replicas with SIGKILL during the demo."
+            "--kill-master",
+            help="With --replicas 3 or more: kill a master with SIGKILL during the demo.",
         ),
     ] = False,
     secure: Annotated[
         bool,
         typer.Option(
-            "--secure", help="Use TLS only, users with rules, and a secret that roles must know."
+            "--secure",
+            help=(
+                "Use only TLS, check users and their rules, and give all roles a secret that "
+                "they must know."
+            ),
         ),
     ] = False,
     record: Annotated[
@@ -115,7 +123,7 @@ def demo(
     no_spark: Annotated[
         bool,
         typer.Option(
-            "--no-spark", help="Leave out the last step, in which Spark computes the table."
+            "--no-spark", help="Leave out the last step, in which Spark computes the mean delays."
         ),
     ] = False,
 ) -> int:

@@ -11,7 +11,7 @@ import typer
 from pocketmq.cluster.cli.common.output import Sentences, show, tell
 from pocketmq.cluster.cli.common.tables import Table
 
-LAB_HELP = """Exercises: write small programs, and have them judged.
+LAB_HELP = """Exercises: small programs that you write, and a judge.
 
 Any language will do.
 
@@ -35,8 +35,9 @@ Examples:
 
 CHECK_HELP = """Judge a program on a cluster of its own. This takes some seconds.
 
-The command runs the stages in order, always from the first one. It shows the first wrong step, with
-what happened before it. The exit status is 0 only if all stages pass.
+The command runs all stages of the lab in order, always from the first stage. If a step is wrong,
+the command stops. It shows the wrong step, and what happened before this step. The exit status is 0
+only if all stages pass.
 
 \b
 Examples:
@@ -46,7 +47,8 @@ Examples:
 """
 
 Number = Annotated[
-    int, typer.Argument(metavar="N", help="Number of the lab, as `pocketmq lab list` shows it.")
+    int,
+    typer.Argument(metavar="N", help="Number of the lab. `pocketmq lab list` shows all numbers."),
 ]
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -94,7 +96,8 @@ def check(
     program: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[DIR|COMMAND]", help="Folder with lab.py, or a command line in quotes."
+            metavar="[DIR|COMMAND]",
+            help="Your program: a folder with lab.py, or a command line in quotes.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 17,

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 FLIGHTS_HELP = """Compute flight delays per carrier and hour, with Spark.
 
-The job needs Java 17 or later and `pip install 'pocketmq[spark]'`. It reads the topic to its end
-and stops. With --follow it goes on until Ctrl-C. It writes Parquet, a picture and a checkpoint into
-the folder. A second run continues from the checkpoint.
+The job reads the topic to its end and stops. With --follow, the job goes on until Ctrl-C. It writes
+Parquet files, a picture and a checkpoint into the folder of --out. A second run continues from the
+checkpoint. The job needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -34,11 +34,11 @@ Examples:
 
 PACKAGE_HELP = """Write the files that Spark's executors need to run PocketMQ.
 
-The zip file for --py-files contains PocketMQ's code. The archive for --archives contains the
-compiled dependencies, for executors with the same Python version and platform. Executors also need
-PyArrow and NumPy. In client mode the driver needs `pip install 'pocketmq[spark]'`. The command
-prints the spark-submit command line, and what cluster mode needs as well. --with adds another
-package with its dependencies.
+The command writes two files, and prints the spark-submit command line that uses them. The zip file
+for --py-files contains PocketMQ's code. The archive for --archives contains the compiled
+dependencies. The executors need the same Python version and platform as this machine, and also
+PyArrow and NumPy. In client mode, the driver needs `pip install 'pocketmq[spark]'`. For cluster
+mode, the command prints what you must add. --with adds another package with its dependencies.
 
 \b
 Examples:
@@ -51,11 +51,11 @@ Examples:
 
 EXPORT_HELP = """Export a topic's new messages into a table, with Spark.
 
-The job exports the messages that the topic has at the start, and stops. Run it again to export
-later messages. If a run is killed, the next run leaves no message twice in the table. The job fails
-if messages were deleted before their export, or if the topic was created again. With
---no-fail-on-data-loss it counts the lost messages and continues. It needs Java 17 or later and `pip
-install 'pocketmq[spark]'`; Delta and Iceberg need `pocketmq[lake]`.
+The job exports the messages that the topic has at the start of the job, and stops. To export later
+messages, run the job again. If a run is killed, the next run leaves no message twice in the table.
+If messages were deleted before their export, or if the topic was created again, the job fails. With
+--no-fail-on-data-loss, the job counts the lost messages and continues. The job needs Java 17 or
+later and `pip install 'pocketmq[spark]'`. Delta and Iceberg tables also need `pocketmq[lake]`.
 
 \b
 Examples:
@@ -109,7 +109,13 @@ def export(
     ] = "",
     rows_per_commit: Annotated[
         int,
-        typer.Option(min=0, help="Maximum number of rows in a commit. 0: chosen for the table."),
+        typer.Option(
+            min=0,
+            help=(
+                "Maximum number of rows in a commit. 0: the job chooses a number for the kind "
+                "of table."
+            ),
+        ),
     ] = 0,
     fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
     master: Master = "",
@@ -202,7 +208,7 @@ def package(
 def flights(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
     topic: Annotated[
-        str, typer.Option(help="Topic with flights. Each message is one flight as JSON.")
+        str, typer.Option(help="Topic with the flights. Each message is one flight in JSON.")
     ] = ("flights"),
     to: Annotated[str, typer.Option(help="Topic for the windows; empty for none.")] = (
         "flight-delays"
@@ -214,7 +220,10 @@ def flights(
     watermark: Annotated[
         str,
         typer.Option(
-            help="How late a flight may arrive. In the demo, flights can arrive months late."
+            help=(
+                "Spark's watermark: how much later than other flights a flight may be read. In "
+                "the demo, this can be months."
+            )
         ),
     ] = "400 days",
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,

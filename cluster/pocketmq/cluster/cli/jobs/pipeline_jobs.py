@@ -45,11 +45,12 @@ Examples:
 LATENCY_HELP = """Measure latencies, retries, keys and skew, with Spark.
 
 The job also counts dead letters. SOURCE is store:DIR, parquet:DIR, delta:TABLE,
-iceberg:DIR/NAMESPACE.NAME or topic:NAME. The latency from born to store is the difference of a
-record's two times. Stores do not contain the times of commits. To measure those, run the command
-with --sample while the consumers run: it takes samples of the committed offsets. A message counts
-as committed at the first sample that is past it. The column `error` says how far apart the samples
-were. The job needs Java 17 or later and `pip install 'pocketmq[spark]'`.
+iceberg:DIR/NAMESPACE.NAME or topic:NAME. The latency from born to store is the difference between a
+record's born time and its store time. A store does not contain the times at which groups commit
+their offsets. To measure these times, run the command with --sample while the consumers run. The
+command then writes samples of the committed offsets. A message counts as committed at the first
+sample whose offset is past the message. The column `error` is the time between two samples. The job
+needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -63,8 +64,9 @@ Examples:
 TRACE_HELP = """Show the life of a key or of a message, with Spark.
 
 The steps of a message are: stored, sent back, retried, dead, committed. WANTED is a key, a unique
-id (UNIQ_KEY) or an offset id. SOURCES are stores, tables or topics, as for `latency`. The job needs
-the same packages as `latency`.
+id (UNIQ_KEY) or an offset id. Each source is store:DIR, parquet:DIR, delta:TABLE,
+iceberg:DIR/NAMESPACE.NAME or topic:NAME. The job needs Java 17 or later and `pip install
+'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -97,8 +99,8 @@ FailOnDataLoss = Annotated[
     typer.Option(
         "--fail-on-data-loss/--no-fail-on-data-loss",
         help=(
-            "Stop if messages were deleted before they were read. With "
-            "--no-fail-on-data-loss, count them and go on."
+            "If messages were deleted before the job read them, the job stops. With "
+            "--no-fail-on-data-loss, the job counts the lost messages and goes on."
         ),
     ),
 ]
@@ -172,7 +174,9 @@ def latency(
     sample: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Take looks at the offsets, into this file.", show_default=False
+            metavar="FILE",
+            help="While consumers run, write samples of the committed offsets into this file.",
+            show_default=False,
         ),
     ] = None,
     every: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
@@ -315,7 +319,7 @@ def trace(
 
 def rebalance(
     groups: Annotated[
-        int, typer.Option(min=1, help="Number of groups. Each has a topic of its own.")
+        int, typer.Option(min=1, help="Number of groups. Each group has a topic of its own.")
     ] = 100,
     queues: Annotated[int, typer.Option(min=1, help="Number of queues of each topic.")] = 64,
     consumers: Annotated[int, typer.Option(min=1, help="Number of consumers of each group.")] = 8,
@@ -324,11 +328,16 @@ def rebalance(
     ] = 10,
     steps: Annotated[int, typer.Option(min=0, help="How often consumers leave or join.")] = 4,
     churn: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of consumers that leave or join in a step.")
+        float,
+        typer.Option(
+            min=0, max=1, help="Share of consumers that leave or join in one step, from 0 to 1."
+        ),
     ] = 0.1,
     strategy: Annotated[
         str,
-        typer.Option(help="Strategies, separated by commas. Give your own class as module:Class."),
+        typer.Option(
+            help="Allocation strategies, separated by commas. Name your own class as module:Class."
+        ),
     ] = "averagely,circle,consistent-hash",
     seed: Annotated[int, typer.Option(help="Seed: decides which consumers leave.")] = 7,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,

@@ -16,14 +16,14 @@ from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 
 REPLAY_HELP = """Send stored messages once more, with Spark.
 
-SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
-are sent in the order of their store times. All messages of one key go to the same queue. They keep
-their bodies, tags, keys and properties. REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS have their
-former place and times. With --state, a killed replay continues where it stopped; only the messages
-that it was sending may be sent twice. The job fails if the source deleted messages before they were
-sent, or is not the same topic or store as before. With --no-fail-on-data-loss it counts the lost
-messages and continues. Spark reads and sorts; this process sends. The job needs Java 17 or later
-and `pip install 'pocketmq[spark]'`.
+SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Spark reads
+the messages, and sorts them by their store times. This process sends the messages in that order.
+All messages with the same key go to the same queue. Each message keeps its body, tags, keys and
+properties. Its new properties REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS contain its former
+place and times. With --state, a killed replay continues where it stopped. Only the messages that it
+was sending may be sent twice. If the source deleted messages before they were sent, or is not the
+same topic or store as before, the job fails. With --no-fail-on-data-loss, the job counts the lost
+messages and continues. The job needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -47,7 +47,13 @@ def replay(
     topic: Annotated[str, typer.Option(help="Only these topics of the source.")] = "",
     speed: Annotated[
         float,
-        typer.Option(min=0, help="1: the original pace. N: N times as fast. 0: full speed."),
+        typer.Option(
+            min=0,
+            help=(
+                "Speed of the replay. 1: the original speed. N: N times as fast. 0: as fast as "
+                "possible."
+            ),
+        ),
     ] = 1.0,
     rate: Annotated[float, typer.Option(min=0, help="Most messages a second; 0: no limit.")] = 0.0,
     state: Annotated[

@@ -16,11 +16,12 @@ from pocketmq.runtime.words import counted
 
 DECODE_HELP = """Decode bodies by their schemas into Parquet, with Spark.
 
-Each topic gets a folder DIR/topics/TOPIC. Bodies that cannot be decoded go to DIR/bad. SOURCE is
-store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. REGISTRY is a JSON
-file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or the address of a registry with
-Confluent's REST interface. --envelope reads change events of Debezium and Canal. The exit status is
-1 if there are bad rows. The job needs Java 17 or later and `pip install 'pocketmq[spark,schema]'`.
+The job writes the rows of each topic into the folder DIR/topics/TOPIC. Bodies that it cannot decode
+go to DIR/bad as bad rows. SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME
+or topic:NAME. --registry names a JSON file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema":
+...}}, or the address of a registry with Confluent's REST interface. With --envelope, the job reads
+change events of Debezium or Canal. The exit status is 1 if there are bad rows. The job needs Java
+17 or later and `pip install 'pocketmq[spark,schema]'`.
 
 \b
 Examples:
@@ -33,9 +34,10 @@ Examples:
 
 CHECK_HELP = """Check whether versions of a schema are compatible.
 
-backward: the newer version can read data that the older version wrote. forward: the older version
-can read data that the newer version wrote. full: both. The exit status is 1 if the versions are not
-compatible, or if a field cannot be checked.
+The option --mode has three values. backward: the newer version can read data that the older version
+wrote. forward: the older version can read data that the newer version wrote. full: each version can
+read the other's data. The exit status is 1 if the versions are not compatible, or if a field cannot
+be checked.
 
 \b
 Examples:

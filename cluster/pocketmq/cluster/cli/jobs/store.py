@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
 
-DIR is a store root, or a folder of store roots. A broker may be running on it. The command changes
-nothing.
+DIR is a store root, or a folder of store roots. The command changes nothing. A broker may use the
+store at the same time.
 
 \b
 Examples:
@@ -46,10 +46,10 @@ VERIFY_HELP = """Check every record, queue entry and index entry.
 
 For each record, the command checks its offsets and the CRC of its body.
 
-The command prints each problem with its file and byte; the exit status is 1 if there is a problem.
-A killed broker can leave damage that its next start repairs: the command prints it as a note. The
-command changes no file. If a broker has the store open, the command checks the data that the store
-had at the command's start.
+The command prints each problem with its file and byte. The exit status is 1 if there is a problem.
+If a broker was killed, the store can have damage that the broker's next start repairs. The command
+prints such damage only as a note. The command changes no file. If a broker has the store open, the
+command checks the data that the store had at the command's start.
 
 \b
 Examples:
@@ -59,8 +59,9 @@ Examples:
 
 CAT_HELP = """Print the messages of one queue, as JSON lines or as stored.
 
-If a body is not UTF-8, it is printed as bodyBase64. If a message cannot be read, standard error
-says so, and the exit status is 1. A broker may be running on the store.
+If a body is not UTF-8, the command prints it as base64, in the field bodyBase64. If a message
+cannot be read, standard error names the message, and the exit status is 1. A broker may use the
+store at the same time.
 
 \b
 Examples:
@@ -87,7 +88,10 @@ IndexSlots = Annotated[
     typer.Option(
         "--index-slots",
         min=1,
-        help="Hash slots of an index file, if they are not a quarter of its entries.",
+        help=(
+            "Number of hash slots in an index file. Default: a quarter of the number of "
+            "entries in the file."
+        ),
         show_default=False,
     ),
 ]
@@ -96,7 +100,10 @@ DelayLevels = Annotated[
     typer.Option(
         "--delay-levels",
         metavar="'1s 5s ...'",
-        help="The broker's message_delay_level, if the broker does not use the default.",
+        help=(
+            "Value of the broker's option message_delay_level. Give it if the broker does "
+            "not use the default."
+        ),
         show_default=False,
     ),
 ]
@@ -360,7 +367,8 @@ def rebuild(
     profile: Annotated[
         ProfileName,
         typer.Option(
-            "--profile", help="The profile of the broker. From 5.5 on, the index also has tags."
+            "--profile",
+            help="Profile of the broker. From profile 5.5 on, the index also contains tags.",
         ),
     ] = DEFAULT_PROFILE,
     output: Sentences = None,

@@ -34,8 +34,8 @@ Examples:
 
 USER_CREATE_HELP = """Create a user on every broker.
 
-The user's name is the access key. The password is the secret key. Without --password, the command
-asks for the password.
+Clients use the user's name as access key, and the password as secret key. Without --password, the
+command asks for the password.
 
 \b
 Examples:
@@ -68,9 +68,10 @@ Examples:
 
 ACL_GRANT_HELP = """Add a rule to a user on every broker.
 
-If the user has a rule about the same resource, the new rule replaces it. Resources: Topic:orders,
-Group:bill*, Topic:*, Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get,
-List, All. A producer needs Pub on its topic. A consumer needs Sub on its topic and its group.
+If the user has a rule about the same resource, the new rule replaces that rule. Examples of
+resources: Topic:orders, Group:bill*, Topic:*, Cluster:DefaultCluster, *. Possible actions: Pub,
+Sub, Create, Update, Delete, Get, List, All. A producer needs Pub on its topic. A consumer needs Sub
+on its topic and on its group.
 
 \b
 Examples:
@@ -87,10 +88,10 @@ Examples:
   pocketmq acl revoke shop
 """
 
-ACL_EXPORT_HELP = """Print mqadmin commands that create these users and rules.
+ACL_EXPORT_HELP = """Print mqadmin commands that create the brokers' users and rules.
 
-The commands are for RocketMQ, because it cannot read PocketMQ's file of users and rules. Without
---with-secrets, the word PASSWORD stands in place of each password.
+Use the printed commands to copy users and rules to RocketMQ, which cannot read PocketMQ's file of
+users and rules. Without --with-secrets, the word PASSWORD stands in place of each password.
 
 \b
 Examples:
@@ -99,9 +100,9 @@ Examples:
       -n 127.0.0.1:9876 > users.sh
 """
 
-ACL_EXPLAIN_HELP = """Show whether a user may do something, and which rule decides it.
+ACL_EXPLAIN_HELP = """Show whether a user may do an action, and which rule decides.
 
-The command asks every broker for the user's rules. It applies them in the order in which the
+The command asks every broker for the user's rules. It applies the rules in the same order as the
 broker's release does. The exit status is 1 if a broker would refuse the action.
 
 \b
@@ -127,7 +128,7 @@ def register(app: typer.Typer) -> None:
     acl.command("revoke", help=ACL_REVOKE_HELP)(revoke)
     acl.command("explain", help=ACL_EXPLAIN_HELP)(explain)
     acl.command("export", help=ACL_EXPORT_HELP)(export)
-    app.add_typer(acl, name="acl", help="Rules of what users may do, and which rule decides.")
+    app.add_typer(acl, name="acl", help="Rules that say what each user may do.")
 
 
 def list_users(output: Output = None, nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
@@ -220,7 +221,13 @@ def grant(
     deny: Annotated[bool, typer.Option("--deny", help="Forbid, in place of allow.")] = False,
     source: Annotated[
         list[str] | None,
-        typer.Option("--from", help="Address or network of clients. The option may be repeated."),
+        typer.Option(
+            "--from",
+            help=(
+                "Address or network of the clients for which the rule holds. The option may be "
+                "repeated."
+            ),
+        ),
     ] = None,
     broker: Brokers = None,
     output: Sentences = None,
@@ -248,7 +255,13 @@ def grant(
 def revoke(
     user: Username,
     resource: Annotated[
-        str | None, typer.Argument(help="Resource of the rule. Without it, all rules are removed.")
+        str | None,
+        typer.Argument(
+            help=(
+                "Resource of the rule to remove. Without a resource, all rules of the user are "
+                "removed."
+            )
+        ),
     ] = None,
     broker: Brokers = None,
     output: Sentences = None,
@@ -266,7 +279,7 @@ def revoke(
 def explain(
     user: Username,
     action: Annotated[
-        str, typer.Argument(help="One of Pub, Sub, Create, Update, Delete, Get and List.")
+        str, typer.Argument(help="Action to check: Pub, Sub, Create, Update, Delete, Get or List.")
     ],
     resource: Annotated[str, typer.Argument(help="One, as Topic:orders.")],
     source: Annotated[str, typer.Option("--from", help="Address of the client.")] = "127.0.0.1",

@@ -44,8 +44,9 @@ Examples:
 
 SHOW_HELP = """Show a consumer group's members, subscriptions and offsets.
 
-For each queue: its end (the offset of the next message to be stored), the group's offset (the next
-message to be consumed), the difference between them, and the client that owns the queue.
+The table of queues has these columns. end: the offset that the next stored message gets. offset:
+the offset of the next message that the group consumes. lag: the difference between end and offset.
+owner: the client that consumes the queue.
 
 \b
 Examples:
@@ -55,7 +56,7 @@ Examples:
 
 EXPLAIN_HELP = """Explain why a group lags, gets nothing, or gets messages twice.
 
-The command asks brokers, gRPC proxies and members, and prints each problem with what to do.
+The command asks brokers, gRPC proxies and members. It prints each problem, and what to do about it.
 Examples of problems: no member, members with different subscriptions, more members than queues, two
 clients with one id, offsets past the end, missing permissions, dead letters. The exit status is 1
 if there is a problem.
@@ -68,10 +69,10 @@ Examples:
 
 RESET_HELP = """Set a group's offsets in a topic.
 
-The command works with and without running members. For each queue it prints the old and the new
+The command works with and without running members. For each queue, it prints the old and the new
 offset, and how many messages are consumed again or skipped. If you give a time, the group continues
 at the first message stored at that time or later. On a 4.9 broker, the group continues at the
-message whose store time is nearest.
+message whose store time is nearest to that time.
 
 \b
 Examples:
@@ -184,7 +185,11 @@ def reset(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="start|end|TIME", help="New place: start, end or a time. Or give --ago."
+            metavar="start|end|TIME",
+            help=(
+                "Where the group continues: start, end or a time. You can give --ago instead "
+                "of --to."
+            ),
         ),
     ] = None,
     ago: Annotated[
@@ -258,7 +263,7 @@ def simulate(
     topic: Annotated[
         str,
         typer.Argument(
-            help="Topic whose queues are shared. With --queues, any name will do.",
+            help="Topic whose queues are shared. With --queues, the topic need not exist.",
             autocompletion=complete_topic,
         ),
     ],
@@ -273,19 +278,22 @@ def simulate(
         int | None,
         typer.Option(
             min=1,
-            help="Number of queues on each broker. With --queues, no cluster is needed.",
+            help="Number of queues on each broker. With this option, the command needs no cluster.",
             show_default="the route's",
         ),
     ] = None,
     broker: Annotated[
         list[str] | None,
-        typer.Option(help="Name of a broker, with --queues. The option may be repeated."),
+        typer.Option(help="With --queues: name of a broker. The option may be repeated."),
     ] = None,
     rooms: Annotated[
         str,
         typer.Option(
             metavar="A,B",
-            help="Rooms for the machine-room strategies. Clients are assigned to them in turn.",
+            help=(
+                "Names of machine rooms, for the machine-room strategies. Clients are assigned "
+                "to the rooms in turn."
+            ),
         ),
     ] = "",
     fixed: Annotated[

@@ -26,8 +26,9 @@ from pocketmq.runtime.errors import CallerError, ConfigError
 
 CREATE_HELP = """Create a consumer group, or change the settings of a group.
 
-When a group's first consumer connects, the broker creates the group with the default settings.
-Create the group before if it needs other settings, such as --fifo for RocketMQ 5's SDKs.
+When a group's first consumer connects, the broker creates the group with the default settings. If
+the group needs other settings, such as --fifo for RocketMQ 5's SDKs, create the group before its
+first consumer connects.
 
 \b
 Examples:
@@ -46,9 +47,10 @@ Examples:
 
 DELETE_HELP = """Delete a consumer group on all brokers.
 
-The command asks first, unless --yes is given. The group's offsets stay, unless --clean-offset is
-given. Its retry topic and dead letters stay: delete them with `pocketmq topic delete
-'%DLQ%billing'`. If a consumer of the group still runs, the broker creates the group again.
+Without --yes, the command asks before it deletes the group. Without --clean-offset, the group's
+offsets stay. The group's retry topic and dead letters always stay. To delete the dead letters of
+the group billing, use `pocketmq topic delete '%DLQ%billing'`. If a consumer of the group still
+runs, the broker creates the group again.
 
 \b
 Examples:
@@ -64,8 +66,9 @@ Fifo = Annotated[
         "--fifo/--no-fifo",
         "--consume-message-orderly/--no-consume-message-orderly",
         help=(
-            "Proxies deliver the messages of each message group in order. The option has no effect "
-            "on remoting consumers: their own code decides the order."
+            "Proxies deliver the messages of each message group in order. The option has "
+            "no effect on consumers without a proxy: each consumer's own code decides the "
+            "order."
         ),
     ),
 ]
@@ -74,13 +77,18 @@ RetryMaxTimes = Annotated[
     typer.Option(
         min=0,
         max=INT32_MAX,
-        help="Maximum number of retries of a message. Then it becomes a dead letter.",
+        help=(
+            "Maximum number of retries of a message. After the last retry, the message "
+            "becomes a dead letter."
+        ),
     ),
 ]
 RetryQueueNums = Annotated[
     int | None,
     typer.Option(
-        min=0, max=MAX_QUEUES, help="Number of queues of the group's retry topic. 0: no retries."
+        min=0,
+        max=MAX_QUEUES,
+        help="Number of queues of the group's retry topic. 0: messages are not retried.",
     ),
 ]
 RetryPolicy = Annotated[
@@ -89,7 +97,8 @@ RetryPolicy = Annotated[
         "--group-retry-policy",
         metavar="JSON",
         help=(
-            "How long each retry waits. Only proxies read it: "
+            "Waiting times before the retries of a message, in milliseconds. Only proxies "
+            "use them. Example: "
             '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.'
         ),
     ),
@@ -102,14 +111,14 @@ FromMin = Annotated[
     bool | None,
     typer.Option(
         "--consume-from-min-enable/--no-consume-from-min-enable",
-        help="Only kept for RocketMQ's tools; no broker reads it.",
+        help="This setting has no effect. Brokers keep it only for RocketMQ's tools.",
     ),
 ]
 Broadcast = Annotated[
     bool | None,
     typer.Option(
         "--consume-broadcast-enable/--no-consume-broadcast-enable",
-        help="Whether the group may consume by broadcast: each member gets all messages.",
+        help="Whether the group may consume by broadcast, so that each member gets all messages.",
     ),
 ]
 Notify = Annotated[
@@ -121,14 +130,16 @@ Notify = Annotated[
 ]
 BrokerId = Annotated[
     int | None,
-    typer.Option(min=0, help="Id of the replica from which the group pulls. 0 is the master."),
+    typer.Option(
+        min=0, help="Id of the replica from which the group pulls. The master has the id 0."
+    ),
 ]
 WhichBroker = Annotated[
     int | None,
     typer.Option(
         "--which-broker-when-consume-slowly",
         min=0,
-        help="Id of the replica from which the group pulls when it is far behind.",
+        help="Id of the replica from which the group pulls while the group lags far behind.",
     ),
 ]
 Attributes = Annotated[

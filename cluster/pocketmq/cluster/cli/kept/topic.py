@@ -30,7 +30,8 @@ from pocketmq.runtime.words import counted
 
 CREATE_HELP = """Create a topic.
 
-If the topic exists already, the command only shows what would change. --update makes the changes.
+If the topic exists already, the command only shows what would change. With --update, the command
+makes the changes.
 
 \b
 Examples:
@@ -59,7 +60,7 @@ Examples:
       also system and retry topics
 """
 
-ROUTE_HELP = """Show which brokers have a topic's queues, with their addresses.
+ROUTE_HELP = """Show the brokers that have queues of a topic.
 
 \b
 Example:
@@ -68,8 +69,9 @@ Example:
 
 STATS_HELP = """Show the queues of a topic, and how many messages go in and out.
 
-For each queue: the oldest stored offset, the offset of the next message, and the time of the last
-message. For each broker: messages per second in the last minute. The rate "out" counts all groups.
+For each queue, the command shows the oldest stored offset, the offset of the next message, and the
+time of the last message. For each broker, it shows how many messages went in and out per second in
+the last minute. The rate "out" counts the messages to all groups together.
 
 \b
 Examples:
@@ -79,7 +81,7 @@ Examples:
 
 DELETE_HELP = """Delete a topic with its messages, on all brokers and nameservers.
 
-The command asks first, unless --yes is given. System topics cannot be deleted.
+Without --yes, the command asks before it deletes the topic. System topics cannot be deleted.
 
 \b
 Examples:
@@ -118,7 +120,8 @@ MessageTypeOption = Annotated[
         metavar="TYPE",
         help=(
             "Type of the messages that proxies accept for the topic: NORMAL, FIFO, DELAY, "
-            "TRANSACTION, MIXED (all of these). Profile 5.5 also has PRIORITY."
+            "TRANSACTION or MIXED (all of these types). Profile 5.5 also has the type "
+            "PRIORITY."
         ),
         case_sensitive=False,
         show_default="as it is; a new topic is for NORMAL",

@@ -23,8 +23,8 @@ from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
 MESSAGE_HELP = """Show the whole life of a message, and where it is now.
 
 The command finds every copy of the message, also in the topics of delays, transactions, retries and
-dead letters. For each group, it says by the group's offsets whether the group has consumed the
-message.
+dead letters. For each group, it compares the group's offset with the message's offset, and says
+whether the group has consumed the message.
 
 \b
 Examples:

@@ -34,9 +34,9 @@ from pocketmq.runtime.logs import go_nowhere
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
-SEND_HELP = """Send messages, and print where each was stored.
+SEND_HELP = """Send messages, and print where each message was stored.
 
-If BODY is -, each line of standard input is a message.
+If BODY is -, the command sends each line of standard input as a message.
 
 \b
 Examples:
@@ -50,9 +50,9 @@ Examples:
 
 CONSUME_HELP = """Consume a topic as a member of a group; print each message.
 
-The members of a group share the topic's queues: start the command twice to see it. A group gets
-each message once. A second start continues where the first one ended. Another --group begins from
-the start.
+The members of a group share the topic's queues. To see this, run the command twice at the same
+time. A group gets each message once. If you start the command again later, it continues where the
+group stopped. With another --group, the command begins with the first message.
 
 \b
 Examples:
@@ -95,11 +95,15 @@ def send(
         ),
     ],
     tag: Annotated[str | None, typer.Option(help="Tag, by which consumers filter.")] = None,
-    key: Annotated[str | None, typer.Option(help="Key, by which the message can be found.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Key of the message. Tools can find the message by its key.")
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="How often to send the message.")] = 1,
     ordered_by: Annotated[
         str | None,
-        typer.Option(help="Messages with the same value go to the same queue, in order."),
+        typer.Option(
+            help="Messages with the same value of this option go to the same queue, in order."
+        ),
     ] = None,
     delay_level: Annotated[
         int, typer.Option(min=0, max=len(LEVELS), help="1..18: 1s 5s 10s 30s 1m ... 2h.")
@@ -109,8 +113,8 @@ def send(
         typer.Option(
             metavar="DURATION",
             help=(
-                "Deliver the message later: after 10s, 95s, 2h. Delays that are no delay level "
-                "need a broker of 5.x, and may be at most 3d."
+                "Deliver the message after this time, such as 10s, 95s or 2h. A delay that is "
+                "not one of the delay levels needs a broker of 5.x, and may be at most 3d."
             ),
         ),
     ] = None,

@@ -47,8 +47,8 @@ FORMAT_LETTERS = """\
 TAIL_HELP = f"""Print messages as they arrive, without using a group.
 
 The command creates no group and commits no offset, so consumers still get all of their messages.
-Without --from it begins with the next message. With -o json it prints each message as a JSON object
-on one line.
+Without --from, the command begins with the next message that arrives. With -o json, it prints each
+message as a JSON object on one line.
 
 \b
 Formats of -f:
@@ -68,7 +68,7 @@ Examples:
 
 SHOW_HELP = """Show one message: its fields, properties and body.
 
-Name the message by its unique id, by its offset id, or by its topic, queue and offset.
+You can name the message by its unique id, by its offset id, or by its topic, queue and offset.
 
 \b
 Examples:
@@ -83,7 +83,10 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="POSITION",
-        help="Where to begin: start, end, offset, -N, 10m-ago or a time.",
+        help=(
+            "Where to begin: start, end, an offset, -N (the last N messages of each queue), "
+            "10m-ago or a time."
+        ),
     ),
 ]
 Queues = Annotated[
@@ -155,7 +158,10 @@ def tail(
         typer.Option(
             "--until",
             metavar="POSITION",
-            help="Where to end. The message at this place is not printed.",
+            help=(
+                "Where to end, in the same form as --from. The message at this place is not "
+                "printed."
+            ),
             show_default="never",
         ),
     ] = None,

@@ -40,8 +40,8 @@ from pocketmq.runtime.words import counted
 
 EXPORT_HELP = """Write messages as JSON lines, with properties and times.
 
-If a body is not UTF-8, the field bodyBase64 has it. You can also export retry topics and dead
-letter topics.
+If a body is not UTF-8, the command writes the body as base64, into the field bodyBase64. You can
+also export retry topics and dead letter topics.
 
 \b
 Examples:
@@ -55,11 +55,11 @@ Examples:
       letters: `pocketmq message tail --help`
 """
 
-IMPORT_HELP = """Send the messages of a JSON lines file of `message export`.
+IMPORT_HELP = """Send the messages from a file that `message export` wrote.
 
-The sent messages have the same body, flag, properties and unique id. Their queues, offsets and
-times are new. Properties of delays and retries are left out. Messages of one queue stay in their
-order. The whole file is checked before the first message is sent.
+The command checks the whole file before it sends the first message. Each message keeps its body,
+flag, properties and unique id, but gets a new queue, offset and time. Properties of delays and
+retries are left out. Messages that were in one queue are sent in the same order.
 
 \b
 Examples:
@@ -72,8 +72,9 @@ Examples:
 
 RESEND_HELP = """Send the dead letters of a group to their topics again.
 
-The messages keep their ids, keys and properties, and get all their retries again. Their property
-ORIGIN_MESSAGE_ID is the id of the first copy. The dead letters stay in the dead letter topic.
+Each message keeps its id, keys and properties, and may be retried as often as before. The message's
+property ORIGIN_MESSAGE_ID is the id of its first copy. The dead letters also stay in the dead
+letter topic.
 
 \b
 Examples:

@@ -31,11 +31,10 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, ClockMemberError
 from pocketmq.runtime.manual_time import lock_step
 
-ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
+ADVANCE_HELP = """Move all clocks of a cluster together, from timer to timer.
 
-The command moves the clocks of processes that were started with --clock manual: nameservers,
-brokers, and consumers with a manual clock. It leaves out dead and frozen processes. All clocks must
-move together: otherwise a process could take its healthy peers for dead.
+The command moves the clocks of all processes that were started with --clock manual, except dead and
+frozen processes. If only some clocks moved, a process could take its healthy peers for dead.
 
 \b
 Examples:
@@ -53,7 +52,7 @@ Example:
   pocketmq clock show
 """
 
-NEXT_HELP = """Move the time to the next deadline, and show what fired there.
+NEXT_HELP = """Move all clocks to the next timer, and show which timers fired.
 
 \b
 Example:
@@ -76,9 +75,9 @@ Example:
   pocketmq clock freeze
 """
 
-SET_HELP = """Move the clocks to a moment, at most 31 days ahead.
+SET_HELP = """Move all clocks to a time, at most 31 days ahead.
 
-It cannot go back.
+Clocks cannot go back.
 
 \b
 Examples:

@@ -24,12 +24,12 @@ from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
 
-SHOW_HELP = """Show the brokers: role, end of the log, and how far slaves lag.
+SHOW_HELP = """Show each broker's role and end of the log, and how far slaves lag.
 
 With controllers, the command also shows the epoch of the last master that wrote to the log, and the
-first offset of this epoch. Slaves of the sync-state set are in sync. Without controllers, slaves
-that lack less than haMaxGapNotInSync are in sync. "lag ms" is the age of the oldest message that a
-slave lacks.
+first offset of this epoch. A slave in the sync-state set counts as in sync. Without controllers, a
+slave counts as in sync if it lacks fewer bytes than haMaxGapNotInSync. "lag ms" is the age of the
+oldest message that a slave lacks.
 
 \b
 Example:

@@ -20,8 +20,8 @@ from pocketmq.runtime.configuration.options import describe
 
 SHOW_HELP = """Show a role's options, and where each value comes from.
 
-If several places set a value, the first of these counts: flag, environment variable, TOML file,
-broker.conf, default.
+If several places set an option, the first place in this list counts: flag, environment variable,
+TOML file, broker.conf, default.
 
 \b
 Examples:

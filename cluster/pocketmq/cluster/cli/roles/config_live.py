@@ -36,7 +36,8 @@ Examples:
 SET_HELP = """Change options of running brokers, or of nameservers.
 
 The command shows the old and the new values, and which options need a restart. If a role was
-started with -c FILE, it writes the change to that file, else into its store.
+started with -c FILE, the role writes the change to that file. Otherwise, the role writes the change
+to a file of its own.
 
 \b
 Examples:

@@ -31,9 +31,10 @@ from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Add a fault rule.
 
-What happens. fail: the answer is an error code. delay: the request waits first. drop: the answer is
-lost. lose: the request or notification is lost. duplicate: the request is processed twice. reset:
-the connection is closed. slow-fsync, disk-full, disk-error: faults of the disk.
+The first argument says what happens. fail: the answer is an error code. delay: the request waits
+before it is processed. drop: the answer is lost. lose: the request or notification is lost.
+duplicate: the request is processed twice. reset: the connection is closed. slow-fsync: writing to
+the disk is slow. disk-full: the disk seems full. disk-error: writing to the disk fails.
 
 \b
 Examples:
@@ -44,7 +45,7 @@ Examples:
   pocketmq fault add slow-fsync --role broker-a --delay-ms 800
 """
 
-LIST_HELP = """Show the fault rules that are set, and how often each fired.
+LIST_HELP = """Show the fault rules, and how often each rule fired.
 
 \b
 Example:
@@ -59,11 +60,11 @@ Examples:
   pocketmq fault clear
 """
 
-PARTITION_HELP = """Cut off a role from another one, or from its clients.
+PARTITION_HELP = """Cut off a role from another role, or from its clients.
 
-The partition holds until it is cleared. Data that the two sides send to each other is delivered
-after that. New connections between roles are refused. Name the roles as `pocketmq ps` shows them.
-The name `others` means every other role.
+The partition holds until you remove it with `pocketmq fault clear`. Until then, data between the
+two sides waits, and new connections between two roles are refused. Then the data is delivered.
+`pocketmq ps` shows the names of the roles. The name `others` means all other roles.
 
 \b
 Examples:
@@ -73,11 +74,11 @@ Examples:
   pocketmq partition controller-1 controller-2
 """
 
-PROXY_HELP = """Apply fault rules in front of any process.
+PROXY_HELP = """Forward connections to a process, and apply fault rules.
 
-The command forwards connections to the process, which may be a role of RocketMQ. It reads rules
-from a TOML or JSON file. Each time a rule fires, it prints a line of JSON. For a broker of
-RocketMQ, set brokerIP1 to the address of fault-proxy, so that clients connect through it.
+The process may be a role of PocketMQ or of RocketMQ. The command reads fault rules from a TOML or
+JSON file. Each time a rule fires, the command prints a line of JSON. If the process is a RocketMQ
+broker, set its brokerIP1 to the address of fault-proxy. Clients then connect through fault-proxy.
 
 \b
 Examples:

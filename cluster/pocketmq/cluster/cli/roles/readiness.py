@@ -16,7 +16,7 @@ from pocketmq.cluster.control_address.declarations import Readiness, Stopping
 
 READY_HELP = """Check whether clients can work.
 
-The exit status is 1 if clients cannot work. Standard error then shows what is missing, one item on
+If clients cannot work, the exit status is 1, and standard error shows what is missing, one item on
 each line.
 
 \b
@@ -25,7 +25,7 @@ Examples:
   pocketmq ready --topic orders --group billing   these must be usable, too
 """
 
-DOWN_HELP = """Stop the cluster of `pocketmq up`; return when it has ended.
+DOWN_HELP = """Stop the cluster that `pocketmq up` started, and wait.
 
 \b
 Examples:

@@ -23,8 +23,9 @@ UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
 The command prints the cluster's addresses to standard output. NAMESRV_ADDR=host:port;host:port is
 for RocketMQ's clients. POCKETMQ_CONTROL=http://host:port is for `pocketmq ps` and other commands
-(docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs; the proxy needs pocketmq[grpc]
-(docs/grpc.md). Without --data the stores are in a temporary folder, which is removed at the end.
+(docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs. The proxy starts only if
+pocketmq[grpc] is installed (docs/grpc.md). Without --data, the stores are in a temporary folder,
+which the command removes at the end.
 
 \b
 Examples:
@@ -54,8 +55,8 @@ Examples:
 
 CONTROLLER_HELP = """Run one controller in the foreground (default port 9877).
 
-Controllers choose the master of each broker name. When a master dies, they elect another one. Of
-three controllers, one may fail.
+Controllers choose the master of each broker name. When a master dies, the controllers elect another
+master. With three controllers, one controller may fail.
 
 \b
 Examples:
@@ -196,15 +197,20 @@ def up(
         bool | None,
         typer.Option(
             "--members-must-prove",
-            help="With --tls: nameservers, controllers and replication accept only processes that "
-            "know the cluster's secret.",
+            help=(
+                "With --tls: nameservers, controllers and replication ports accept requests "
+                "only from processes that know the cluster's secret."
+            ),
         ),
     ] = None,
     strangers_read_routes: Annotated[
         bool | None,
         typer.Option(
             "--strangers-read-routes",
-            help="With --members-must-prove: everybody may still read routes.",
+            help=(
+                "With --members-must-prove: clients without the cluster's secret may still "
+                "read routes."
+            ),
         ),
     ] = None,
     users: Annotated[
@@ -236,7 +242,7 @@ def up(
     profile: Annotated[
         ProfileName | None,
         typer.Option(
-            help="Follow the rules of this RocketMQ release where 4.9 and 5.x differ.",
+            help="Where RocketMQ 4.9 and 5.x differ, follow the rules of this release.",
             show_default=DEFAULT_PROFILE,
         ),
     ] = None,
@@ -269,7 +275,10 @@ def up(
         bool | None,
         typer.Option(
             "--events",
-            help="Keep events from the start, so that `pocketmq watch` can show them later.",
+            help=(
+                "Keep events from the start on, so that `pocketmq watch` can show these events "
+                "later."
+            ),
         ),
     ] = None,
     exit_with_parent: Annotated[
@@ -278,7 +287,8 @@ def up(
     wait_ready: Annotated[
         bool,
         typer.Option(
-            "--wait-ready", help="Return when the cluster is ready. It goes on in the background."
+            "--wait-ready",
+            help="Return when the cluster is ready. The cluster goes on in the background.",
         ),
     ] = False,
 ) -> int:

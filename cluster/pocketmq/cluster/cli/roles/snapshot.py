@@ -19,16 +19,16 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 
 SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
 
-The command stops each role for a moment, one after the other. If there are controllers, it stops
-all controllers and brokers together. The snapshot is in the data folder of the cluster. It contains
-plain RocketMQ stores, which `pocketmq store` can read.
+The command stops each role for a moment, one after the other. If the cluster has controllers, the
+command stops all controllers and brokers together. The snapshot is in the data folder of the
+cluster. The snapshot contains RocketMQ stores, which `pocketmq store` can read.
 
 \b
 Example:
   pocketmq snapshot save before-the-lecture
 """
 
-LOAD_HELP = """Replace the data of the cluster by a snapshot.
+LOAD_HELP = """Replace the data of the cluster with the data of a snapshot.
 
 \b
 Example:
@@ -42,10 +42,11 @@ Example:
   pocketmq snapshot list
 """
 
-WIPE_HELP = """Remove all data of a cluster; its roles start again, empty.
+WIPE_HELP = """Remove all data of a cluster. Its roles start again, empty.
 
-The command removes topics, messages, offsets and KV configuration. On a terminal it asks first; in
-a script it does not ask. To change only a group's offsets, use `pocketmq group reset`.
+The command removes topics, messages, offsets and the KV configuration. On a terminal, the command
+asks first. In a script, it does not ask. To change only a group's offsets, use `pocketmq group
+reset`.
 
 \b
 Example:
@@ -53,7 +54,7 @@ Example:
   pocketmq wipe --yes     asks nothing
 """
 
-RESET_HELP = """The old name of `pocketmq wipe`. The next release removes it.
+RESET_HELP = """The old name of `pocketmq wipe`. The next release removes this name.
 
 \b
 Example:

@@ -51,14 +51,14 @@ Example:
   pocketmq thaw broker-a
 """
 
-KILL_HELP = """Kill a role's process at once (SIGKILL); it can save nothing.
+KILL_HELP = """Kill a role's process with SIGKILL. The role can save nothing.
 
 \b
 Example:
   pocketmq kill broker-a && pocketmq restart broker-a
 """
 
-RESTART_HELP = """Start a role that ended again, with its port and files.
+RESTART_HELP = """Restart a role that has ended, with its port and files.
 
 \b
 Example:
@@ -82,7 +82,9 @@ Data = Annotated[
 ]
 RoleName = Annotated[
     str,
-    typer.Argument(help="Name of a role, as `pocketmq ps` shows it.", autocompletion=complete_role),
+    typer.Argument(
+        help="Name of a role. `pocketmq ps` shows all names.", autocompletion=complete_role
+    ),
 ]
 
 

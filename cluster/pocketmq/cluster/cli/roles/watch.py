@@ -13,13 +13,14 @@ from pocketmq.cluster.cli.roles.steer import Control, Data
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
 
-WATCH_HELP = """Watch a cluster, or a recording of one, in the browser.
+WATCH_HELP = """Watch a cluster, or a recording of a cluster, in the browser.
 
 The page shows processes and clients, messages as they travel, the owner of each queue, and the
 files.
 
-Without an option the command opens the page of the running cluster. A recording can be shown again
-without a cluster, at any speed. It can also be exported as one HTML file, which needs no server.
+Without an option, the command opens the page of the running cluster. You can show a recording again
+without a cluster, at any speed. You can also export a recording as one HTML file, which needs no
+server.
 
 \b
 Examples:
@@ -70,7 +71,8 @@ def watch(
     browser: Annotated[
         bool,
         typer.Option(
-            "--browser/--no-browser", help="Open a browser; with --no-browser, only print the URL."
+            "--browser/--no-browser",
+            help="Open the page in a browser. With --no-browser, only print the page's URL.",
         ),
     ] = True,
 ) -> int:
