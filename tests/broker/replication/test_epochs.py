@@ -180,5 +180,7 @@ async def test_an_epoch_that_a_power_cut_took_from_the_log_keeps_nobody_from_lea
     await again.load()
     again.recovered(500)
     assert again.table.last == Epoch(2, 500), "it may have begun there, and written nothing yet"
+    await again.append(Epoch(2, 500))  # elected again in the same term
+    assert await on_disk(tmp_path) == (Epoch(1, 0), Epoch(2, 500))
     await again.append(Epoch(4, 500))
     assert await on_disk(tmp_path) == (Epoch(1, 0), Epoch(4, 500))
