@@ -49,14 +49,18 @@ class NotedFile:
 
 
 class NotedWorker(InlineWorker):
-    """Notes its end, and that a job is done by it."""
+    """Notes its end; a job is said to be done in the loop's next turn."""
 
     def __init__(self, disk: NotedDisk) -> None:
         self._disk = disk
 
     def submit(self, job: Job, done: Done) -> None:
-        # A job that is not waited for would come too late.
-        super().submit(job, lambda error: asyncio.get_running_loop().call_soon(done, error))
+        super().submit(job, lambda error: self._later(done, error))
+
+    @staticmethod
+    def _later(done: Done, error: Exception | None) -> None:
+        # Who does not wait for the job goes on before it is done.
+        asyncio.get_running_loop().call_soon(done, error)
 
     def close(self) -> None:
         self._disk.done.append("worker closed")
