@@ -78,8 +78,8 @@ COMMON: Final = (
     Option("tlsServerName", "The name that the certificate of each server must have."),
     Option(
         "memberSecretFile",
-        "File with the cluster's secret, if the cluster accepts only clients that "
-        "prove this secret. The file must be on the driver and on executors. The "
+        "File with the cluster's secret. Set it if the cluster accepts only clients that "
+        "prove that they know this secret. The file must be on the driver and on executors. The "
         "default is the value of `POCKETMQ_MEMBER_SECRET_FILE` on the driver.",
     ),
 )
@@ -174,8 +174,8 @@ READ: Final = (
     ),
     Option(
         "dedupeWindow",
-        "Streams with `dedupe`: number of messages before a batch that are read again, "
-        "to find messages that were sent twice.",
+        "Streams with `dedupe`: before each batch, the stream reads this number of earlier "
+        "messages of a queue again, to find messages that were sent twice.",
         "10000",
     ),
     Option(
