@@ -180,7 +180,7 @@ def test_a_room_is_told_by_a_broker_name_with_exactly_one_at_sign() -> None:
         + queues(2, f"broker-a@{HANGZHOU}")
     )
     assert strategy.allocate("g", "c1", sorted_queues(kept + left_out), ["c1"]) == kept
-    with pytest.raises(AllocationError, match="no rooms are configured"):
+    with pytest.raises(AllocationError, match="consumer_idcs is not set"):
         AllocateMessageQueueByMachineRoom().allocate("g", "c1", kept, ["c1"])
 
 

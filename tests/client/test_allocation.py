@@ -184,7 +184,7 @@ def test_nearby_keeps_rooms_together_and_shares_orphans_among_all() -> None:  # 
 
 def test_nearby_needs_a_room_for_everybody() -> None:
     for clients, broker in (({"c": ""}, "a-b"), ({"c": "a"}, "-b")):
-        with pytest.raises(AllocationError, match="no room"):
+        with pytest.raises(AllocationError, match="no machine room"):
             AllocateMachineRoomNearby(AVG, Rooms(clients)).allocate(
                 "g", "c", queues(1, broker), ["c"]
             )

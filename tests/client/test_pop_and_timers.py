@@ -129,5 +129,5 @@ async def test_messages_come_at_their_time_and_not_when_recalled(tmp_path: Path)
 
 
 def test_a_message_has_one_way_to_be_late() -> None:
-    with pytest.raises(IllegalMessageError, match="give one of"):
+    with pytest.raises(IllegalMessageError, match="give only one of"):
         Message("T", b"x", delay_level=1, delay_ms=5)

@@ -255,7 +255,7 @@ def test_simulate_keeps_rooms_together(capsys: pytest.CaptureFixture[str]) -> No
         (["--strategy", "config", "--fixed", "me"], "fixed: 'me' names no queues; write"),
         (
             ["--strategy", "machine-room-nearby", "--rooms", "east"],
-            "MACHINE_ROOM_NEARBY-AVG: no room is known for MessageQueue",
+            "MACHINE_ROOM_NEARBY-AVG: the resolver knows no machine room for MessageQueue",
         ),
     ],
 )

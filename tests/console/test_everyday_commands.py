@@ -74,7 +74,7 @@ def test_a_message_is_sent_with_properties_and_any_delay(
     properties = asyncio.run(found())
     assert (properties["region"], properties["a"]) == ("eu", "b=c")
     assert names.DELAY not in properties
-    assert "RocketMQ's own" in console("send", topic, "x", "--property", "TAGS=y").error
+    assert "reserved for RocketMQ" in console("send", topic, "x", "--property", "TAGS=y").error
 
 
 def test_codes_are_completed() -> None:

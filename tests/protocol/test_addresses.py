@@ -82,5 +82,5 @@ def test_what_is_refused_says_what_to_type(address: str, advice: str) -> None:
 
 
 def test_a_port_above_the_last_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="ports end at 65535"):
+    with pytest.raises(ValueError, match="the highest port is 65535"):
         split_address("h:99999")

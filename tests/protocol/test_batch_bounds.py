@@ -33,13 +33,22 @@ def raw(
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        (bytes(21), "21 bytes are left, but a message has at least 22"),
-        (raw(b"", b""), "a body has 0 bytes: it is empty, or does not fit its message of 22"),
-        (raw(b"abcd", b"", total=99), "a message has 99 bytes, not 22 to 26"),
-        (raw(b"abcd", b"", total=21), "a message has 21 bytes, not 22 to 26"),
-        (raw(b"abcd", b"", total=27, properties_len=1), "a message has 27 bytes, not 22 to 26"),
-        (raw(b"abcd", b"", body_len=5), "a body has 5 bytes: .* does not fit its message of 26"),
-        (raw(b"ab", b"xy", properties_len=3), "the properties have 3 bytes, but 2 are left"),
+        (bytes(21), "21 bytes of the batch are left, but a message has at least 22 bytes"),
+        (
+            raw(b"", b""),
+            "has 0 bytes, but must have at least 1 byte .* its message of 22 bytes",
+        ),
+        (raw(b"abcd", b"", total=99), "must be from 22 to 26 bytes, but is 99"),
+        (raw(b"abcd", b"", total=21), "must be from 22 to 26 bytes, but is 21"),
+        (raw(b"abcd", b"", total=27, properties_len=1), "must be from 22 to 26 bytes, but is 27"),
+        (
+            raw(b"abcd", b"", body_len=5),
+            "has 5 bytes, but must .* fit into its message of 26 bytes",
+        ),
+        (
+            raw(b"ab", b"xy", properties_len=3),
+            "have 3 bytes, but the message has 2 bytes left for them",
+        ),
     ],
     ids=["short", "empty", "too-long", "too-small", "one-more", "body", "properties"],
 )
@@ -68,7 +77,7 @@ def test_messages_of_equal_lengths_have_to_say_so(second: bytes) -> None:
 
 
 def test_empty_messages_of_equal_lengths_are_refused() -> None:
-    with pytest.raises(BatchError, match="a body has 0 bytes"):
+    with pytest.raises(BatchError, match="the body of a message has 0 bytes"):
         decode_batch(raw(b"", b"") * 2)
 
 

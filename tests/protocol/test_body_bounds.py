@@ -96,7 +96,7 @@ def test_a_topic_without_attributes_is_registered(behind: bytes) -> None:
         (compressed(3), "it ends inside the data version"),
         (compressed(b"{}"), "it ends before the topic count"),
         (compressed(b"{}", 1, 40), "it ends inside the topic"),
-        (compressed(b"{}", 1, b"orders 1 1"), "a topic that cannot be read"),
+        (compressed(b"{}", 1, b"orders 1 1"), "one of its topics cannot be read"),
         (compressed(b"{}", 0), "it ends before the filter servers"),
         (compressed(b"{}", 0, b""), "body is no list"),
         (zlib.compress(bytes(100))[:-5], "it is cut short"),
@@ -151,7 +151,7 @@ def test_an_ack_has_no_more_bits_than_a_pop_needs() -> None:
 
 @pytest.mark.parametrize("bits", ["B*Q==", "BQ==\n", "B", "BQ="])
 def test_bits_that_are_no_base64_are_refused(bits: str) -> None:  # as Java's basic decoder does
-    with pytest.raises(BadRequestError, match="bit set of a batch ack is no base64"):
+    with pytest.raises(BadRequestError, match="bit set of a batch ack is not valid base64"):
         ack(bits).offsets()
 
 

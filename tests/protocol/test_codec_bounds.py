@@ -86,10 +86,10 @@ def test_a_field_may_have_no_name_as_in_java() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (binary(remark=b"why", remark_len=4), "the remark has 4 bytes, but the whole"),
-        (binary(remark_len=-1), "the remark has -1 bytes, but the whole header has 21"),
+        (binary(remark=b"why", remark_len=4), "the remark has 4 bytes and does not fit"),
+        (binary(remark_len=-1), "has -1 bytes and does not fit into the header, which has 21"),
         (binary(remark_len=1 << 30), "the remark has 1073741824 bytes"),
-        (binary(field(b"a", b"1"), fields_len=9), "the fields have 9 bytes, but the"),
+        (binary(field(b"a", b"1"), fields_len=9), "the fields have 9 bytes and do not fit"),
         (binary(fields_len=-1), "the fields have -1 bytes"),
         (binary(field(b"a", b"1", name_len=7)), "at byte 2 has 7 bytes, but"),
         (binary(field(b"a", b"1", name_len=-1)), "the field name at byte 2 has -1 bytes"),

@@ -102,7 +102,7 @@ def test_references_cannot_unfold_without_end() -> None:
     layers = ",".join(
         f'"l{n}":[' + ",".join([f'{{"$ref":"$.l{n - 1}"}}'] * 10) + "]" for n in range(1, 12)
     )
-    with pytest.raises(FastjsonError, match="without end"):
+    with pytest.raises(FastjsonError, match="stand for too many values"):
         parse('{"l0":["x"],' + layers + "}")
 
 
@@ -180,7 +180,7 @@ def test_a_key_holds_texts_and_numbers_as_keys_and_no_objects() -> None:
     for text in ("{" * 50 + "{}" + ":1}" * 50, "[" + "{[" * 30 + "1" + "]:1}" * 30 + "]"):
 
         def refused(text: str = text) -> None:
-            with pytest.raises(FastjsonError, match="as key in a key at character"):
+            with pytest.raises(FastjsonError, match="object is itself a key\\) at character"):
                 parse(text)
 
         assert cost_s(refused) < slowest_s()
@@ -197,7 +197,7 @@ def test_a_reference_may_lead_over_62_others() -> None:
     text = re.sub(r"\$\[(\d+)\]", r"$.l\1", json.dumps(in_table))
     assert set(parse(text).values()) == {"x"}
     for too_long in (json.dumps(_chain(64)), text[:-1] + ',"l64":{"$ref":"$.l63"}}'):
-        with pytest.raises(FastjsonError, match="in a circle"):
+        with pytest.raises(FastjsonError, match="form a circle"):
             parse(too_long)
 
 
@@ -207,5 +207,5 @@ def test_references_unfold_to_four_values_for_each_character_at_most() -> None:
 
     # The list itself and nine lists: 4,572 values of 1,143 characters.
     assert parse(referring(506)) == [[0] * 506] * 9
-    with pytest.raises(FastjsonError, match="without end"):
+    with pytest.raises(FastjsonError, match="stand for too many values"):
         parse(referring(507))

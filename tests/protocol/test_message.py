@@ -55,7 +55,7 @@ def test_each_way_to_be_late_is_one_property(when, property_name, text):  # B-91
     ],
 )
 def test_a_message_has_one_time(when):
-    with pytest.raises(IllegalMessageError, match="give one of"):
+    with pytest.raises(IllegalMessageError, match="give only one of"):
         Message("T", b"x", **when)
     for name, value in when.items():
         assert Message("T", b"x", priority=7, **{name: value}).priority == 7
@@ -63,7 +63,7 @@ def test_a_message_has_one_time(when):
 
 def test_a_message_has_flag_0_and_no_priority_below_0():  # V-1
     assert Message("T", b"x").flag == 0
-    with pytest.raises(IllegalMessageError, match="priority -1 is below 0"):
+    with pytest.raises(IllegalMessageError, match="the priority must be 0 or more, but is -1"):
         Message("T", b"x", priority=-1)
 
 

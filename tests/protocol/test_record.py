@@ -262,9 +262,9 @@ def test_what_is_wrong_with_a_record_is_told(at, value, says):
 @pytest.mark.parametrize(
     ("body_size", "says"),
     [
-        (1, "a topic of 0 bytes and the properties do not fill"),
-        (2, "inside the topic's length"),  # of whose two bytes one is left
-        (3, "the body has 3 bytes, but the whole record has 91"),
+        (1, "the topic \\(0 bytes\\) and the properties do not end where"),
+        (2, "inside the field that contains the topic's length"),  # of whose two bytes one is left
+        (3, "the body has 3 bytes and does not fit into the record, which has 91"),
     ],
 )
 def test_what_is_missing_at_the_end_of_a_v2_record_is_told(body_size, says):
@@ -277,7 +277,9 @@ def test_what_is_missing_at_the_end_of_a_v2_record_is_told(body_size, says):
 
 @pytest.mark.parametrize(("born", "store"), [(8, 9), (20, 0)])
 def test_hosts_of_other_lengths_are_refused(born, store):
-    with pytest.raises(RecordError, match=f"the hosts have {born} and {store} bytes"):
+    with pytest.raises(
+        RecordError, match=f"born host has {born} bytes and the store host has {store} bytes"
+    ):
         RecordFields().encode(born_host=bytes(born), store_host=bytes(store))
 
 

@@ -120,5 +120,5 @@ def test_bodies_that_are_views_make_the_same_records() -> None:
 def test_a_value_that_does_not_fit_is_told(bodies: tuple[bytes, bytes]) -> None:
     batch = batch_of([stored(body, b"", V4, 0) for body in bodies])
     batch.flags[1] = 1 << 31
-    with pytest.raises(RecordError, match="does not fit its field"):
+    with pytest.raises(RecordError, match="does not fit into its field"):
         records_of(batch, topic_field(b"T"))

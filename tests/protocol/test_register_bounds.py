@@ -57,10 +57,10 @@ def test_a_body_may_be_as_long_as_the_budget_says(code: RequestCode, most: int |
 def test_a_code_has_one_processor_of_each_kind() -> None:
     dispatcher = Dispatcher()
     dispatcher.register(RequestCode.HEART_BEAT, answer)
-    with pytest.raises(ValueError, match="two processors"):
+    with pytest.raises(ValueError, match="already has a processor"):
         dispatcher.register(RequestCode.HEART_BEAT, answer)
     dispatcher.register_batch(RequestCode.SEND_MESSAGE, lambda _peers, requests: [None])
-    with pytest.raises(ValueError, match=r"SEND_MESSAGE.* two processors"):
+    with pytest.raises(ValueError, match=r"SEND_MESSAGE.* already has a batch processor"):
         dispatcher.register_batch(RequestCode.SEND_MESSAGE, lambda _peers, requests: [None])
 
 

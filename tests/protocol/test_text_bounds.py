@@ -214,7 +214,7 @@ def test_a_recall_handle_may_have_more_words_than_it_needs() -> None:
 
 
 def test_a_queue_that_is_named_twice_is_told() -> None:  # K-38
-    with pytest.raises(BadRequestError, match="mark 0 queue 5 twice"):
+    with pytest.raises(BadRequestError, match="two entries for queue 5 with retry mark 0"):
         parse_start_offset_info("0 5 1;0 5 2")
 
 

@@ -202,7 +202,9 @@ class Dispatcher:
         """
         missing = [request_name(code) for code in sorted(set(codes) - self.codes)]
         if missing:
-            raise ValueError(f"listed as handled, but without a processor: {', '.join(missing)}")
+            raise ValueError(
+                f"these requests are listed as handled, but have no processor: {', '.join(missing)}"
+            )
 
     def register(self, code: int, processor: Processor) -> None:
         """Let `processor` answer `code`, if it is known."""
@@ -210,7 +212,7 @@ class Dispatcher:
         if not self._knows(int(code)):
             return
         if int(code) in self.single:
-            raise ValueError(f"request code {code} has two processors")
+            raise ValueError(f"request code {code} already has a processor, and may have only one")
         self.single[int(code)] = processor
         header = REQUEST_HEADERS.get(int(code))
         # Choose the limit of the budget that bounds this request's body.
@@ -226,7 +228,10 @@ class Dispatcher:
         if not self._knows(int(code)):
             return
         if int(code) in self.batch:
-            raise ValueError(f"request code {request_name(code)} has two processors")
+            raise ValueError(
+                f"request code {request_name(code)} already has a batch processor, and may have "
+                "only one"
+            )
         self.batch[int(code)] = processor
 
     @property
@@ -335,7 +340,10 @@ class Dispatcher:
             replies = self.batch[requests[0].code](peers, requests)
             # With another number, replies would go to the wrong requests.
             if len(replies) != len(requests):
-                raise ValueError(f"{len(replies)} replies to {len(requests)} requests")
+                raise ValueError(
+                    f"the batch processor returned {len(replies)} replies to {len(requests)} "
+                    "requests, but must return one reply to each request"
+                )
         except Exception as exc:  # noqa: BLE001 - whatever fails, the peers hear of it
             return [
                 error_reply(peer, request, exc)

@@ -169,7 +169,7 @@ class _Reader:
         if char not in "{[":
             return json.dumps(self.value(depth))
         if self.is_in_key:
-            raise self.error("a text or number as key in a key")
+            raise self.error("a key that is a string or a number (this object is itself a key)")
         self.is_in_key = True
         value = self.value(depth)
         self.is_in_key = False
@@ -188,7 +188,10 @@ class _Resolver:
         # Bound depth and count: references may form a cycle, or a few may expand to millions of
         # values.
         if depth > MAX_DEPTH or self.left < 0:
-            raise FastjsonError("references lead in a circle or unfold without end")
+            raise FastjsonError(
+                "the JSON references ($ref) form a circle, nest too deeply, or stand for too "
+                "many values"
+            )
         if isinstance(value, dict):
             path = value.get("$ref")
             if len(value) == 1 and isinstance(path, str):

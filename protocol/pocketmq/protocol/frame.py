@@ -314,5 +314,5 @@ def frame_start(encoding: Encoding, header: bytes, body_bytes: int) -> bytes:
     """
     total = 4 + len(header) + body_bytes
     if total > _MOST_BYTES:
-        raise FrameError(f"a frame of {total} bytes is over the limit of {MAX_FRAME_BYTES}")
+        raise FrameError(f"a frame has {total} bytes, but may have at most {MAX_FRAME_BYTES} bytes")
     return _WORDS.pack(total, encoding << 24 | len(header)) + header

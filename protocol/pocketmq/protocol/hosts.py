@@ -31,7 +31,9 @@ def pack_host(ip: str, port: int) -> bytes:
         address = ip_address(ip.partition("%")[0])
     except ValueError:
         raise IllegalNameError(
-            "host", ip, "is no ip address; records hold addresses, resolve the name first"
+            "host",
+            ip,
+            "must be an IP address, because records store addresses; resolve the name first",
         ) from None
     if not 0 <= port <= 65535:
         raise IllegalNameError("host", address_text(ip, port), "has no port between 0 and 65535")

@@ -66,8 +66,8 @@ class Secret:
     def __post_init__(self) -> None:
         if len(self.value) < LEAST_SECRET_BYTES:
             raise ValueError(
-                f"{len(self.value)} bytes are too short for a secret; it needs "
-                f"{LEAST_SECRET_BYTES} or more"
+                f"the secret has {len(self.value)} bytes, but must have at least "
+                f"{LEAST_SECRET_BYTES} bytes"
             )
 
 
@@ -114,7 +114,9 @@ def proof(secret: Secret, end: End, exchange: Exchange) -> bytes:
     if len(exchange.challenge) != CHALLENGE_BYTES or len(exchange.nonce) != CHALLENGE_BYTES:
         raise ValueError(f"challenge and nonce must have {CHALLENGE_BYTES} bytes each")
     if not exchange.binding:
-        raise ValueError("only a TLS connection can be proven, but this connection is in plaintext")
+        raise ValueError(
+            "a member can prove itself only over TLS, but this connection is in plaintext"
+        )
     fixed = (exchange.challenge, exchange.nonce, exchange.binding)  # only the last varies in length
     text = b"\0".join((_WHAT, end.value, b"".join(fixed)))
     return hmac.digest(secret.value, text, hashlib.sha256)

@@ -80,7 +80,9 @@ class SendTemplate:
         pack, header_bytes, start, before_text = layout
         total = header_bytes + body_bytes
         if total > MAX_FRAME_BYTES - 4:
-            raise FrameError(f"a frame of {total} bytes is over the limit of {MAX_FRAME_BYTES}")
+            raise FrameError(
+                f"a frame has {total} bytes, but may have at most {MAX_FRAME_BYTES} bytes"
+            )
         return pack(
             total, start, opaque, self._before_birth, born_ms, before_text, text, self._tail
         )
@@ -108,5 +110,8 @@ def _cut(encoded: bytes, code: bytes, mark: bytes) -> tuple[bytes, bytes]:
     before, *after = encoded.split(code + mark)
     # If the header's own text contains the mark, the template cannot be used.
     if len(after) != 1:
-        raise FrameError("the header holds a mark of the template")
+        raise FrameError(
+            "the text of the header contains a mark of the send template, so no template can be "
+            "made from this header"
+        )
     return before + code, after[0]

@@ -49,7 +49,9 @@ class Credentials:
 
     def __post_init__(self) -> None:
         if not self.access_key or not self.secret_key:
-            raise ValueError("credentials need an access key and a secret key, both not empty")
+            raise ValueError(
+                "credentials must have an access key and a secret key, and neither may be empty"
+            )
 
     def signed(
         self, header: Header, body: Body, encoding: Encoding = Encoding.JSON

@@ -39,7 +39,10 @@ def strategy_named(name: str) -> AllocateMessageQueueStrategy:
         raise ConfigError(
             "strategy",
             f"there is no {name!r}",
-            advice=f"choose from {', '.join(STRATEGIES)}, or write module:Class for your own",
+            advice=(
+                f"choose a strategy from {', '.join(STRATEGIES)}, or write module:Class to use "
+                "a class of your own"
+            ),
         )
     try:
         own = getattr(import_module(module_name), class_name)()

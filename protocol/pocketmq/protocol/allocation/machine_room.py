@@ -59,7 +59,9 @@ class AllocateMessageQueueByMachineRoom:
                 continue
             if self.consumer_idcs is None:
                 raise AllocationError(
-                    self.name, f"no rooms are configured, and {queue.broker_name} names one"
+                    self.name,
+                    f"the name of broker {queue.broker_name} contains a machine room, but "
+                    "consumer_idcs is not set",
                 )
             if room in self.consumer_idcs:
                 kept.append(queue)

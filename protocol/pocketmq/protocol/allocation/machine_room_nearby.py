@@ -95,12 +95,14 @@ class AllocateMachineRoomNearby:
         for queue in mq_all:
             room = self._resolver.broker_deploy_in(queue)
             if not room:
-                raise AllocationError(self.name, f"no room is known for {queue}")
+                raise AllocationError(self.name, f"the resolver knows no machine room for {queue}")
             queues.setdefault(room, []).append(queue)
         clients: dict[str, list[str]] = {}
         for client_id in cid_all:
             room = self._resolver.consumer_deploy_in(client_id)
             if not room:
-                raise AllocationError(self.name, f"no room is known for client {client_id}")
+                raise AllocationError(
+                    self.name, f"the resolver knows no machine room for client {client_id}"
+                )
             clients.setdefault(room, []).append(client_id)
         return queues, clients

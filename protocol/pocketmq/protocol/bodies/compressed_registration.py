@@ -124,7 +124,9 @@ def _topic(text: memoryview) -> TopicConfig:
         }
         return msgspec.convert(fields, TopicConfig)
     except (ValueError, msgspec.ValidationError) as exc:  # UnicodeDecodeError is a ValueError
-        raise BadRequestError(f"{_NAME}: a topic that cannot be read: {exc}", field="body") from exc
+        raise BadRequestError(
+            f"{_NAME}: one of its topics cannot be read: {exc}", field="body"
+        ) from exc
 
 
 def _topic_text(topic: TopicConfig, version: int) -> str:

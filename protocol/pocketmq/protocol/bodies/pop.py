@@ -62,7 +62,7 @@ class BatchAck(
         try:
             octets = b64decode(self.bits, validate=True)
         except ValueError as exc:
-            raise BadRequestError(f"the bit set of a batch ack is no base64: {exc}") from exc
+            raise BadRequestError(f"the bit set of a batch ack is not valid base64: {exc}") from exc
         if len(octets) * 8 > MAX_ACK_BITS:
             raise BadRequestError(
                 f"a batch ack has {len(octets) * 8} bits, but may have at most {MAX_ACK_BITS}"

@@ -45,7 +45,8 @@ class RocketmqCodec(HeaderCodec):
         # Check each length before using it: a header may announce more than it holds.
         if remark_len < 0 or at + remark_len + 4 > len(header):
             raise FrameError(
-                f"the remark has {remark_len} bytes, but the whole header has {len(header)}"
+                f"the remark has {remark_len} bytes and does not fit into the header, which has "
+                f"{len(header)} bytes"
             )
         remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
         at += remark_len
@@ -53,7 +54,8 @@ class RocketmqCodec(HeaderCodec):
         at += 4
         if ext_len < 0 or at + ext_len > len(header):
             raise FrameError(
-                f"the fields have {ext_len} bytes, but the whole header has {len(header)}"
+                f"the fields have {ext_len} bytes and do not fit into the header, which has "
+                f"{len(header)} bytes"
             )
         fields = _read_fields(header[at : at + ext_len]) if ext_len else None
         # A request's code has 16 bits: restore the longer codes of pop, which come truncated.
@@ -117,7 +119,8 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         at += 2
         if size < 0 or at + size > end:
             raise FrameError(
-                f"the field name at byte {at} has {size} bytes, but the fields end at byte {end}"
+                f"the field name at byte {at} has {size} bytes, but the block of all fields ends "
+                f"at byte {end}"
             )
         name = str(block[at : at + size], "utf-8")
         at += size
@@ -125,7 +128,8 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         at += 4
         if size < 0 or at + size > end:
             raise FrameError(
-                f"field {name!r} at byte {at} has {size} bytes, but the fields end at byte {end}"
+                f"the value of field {name!r} at byte {at} has {size} bytes, but the block of all "
+                f"fields ends at byte {end}"
             )
         # Java writes an empty text with length 0 and reads that back as null. `convert` takes it as
         # an empty text where a text is declared, and as absent everywhere else.

@@ -150,7 +150,9 @@ class Build:
             and right.kind is not Kind.BOOLEAN
         ):
             raise self._refused(
-                right, "TRUE or FALSE on the left cannot be compared with this value"
+                right,
+                "the left side of this comparison is TRUE or FALSE, so the right side cannot be "
+                "a number or a text",
             )
         return self._equals(left, right)
 
@@ -184,7 +186,9 @@ class Build:
                 if side.kind not in NUMBERS:
                     raise self._refused(side, "BETWEEN needs numbers or properties")
             if compare(high.constant[0], high.kind, low.constant[0], low.kind) < 0:
-                raise self._refused(high, "the number after AND is less than the one before")
+                raise self._refused(
+                    high, "the number after AND must not be less than the number before AND"
+                )
         above = self._ordering(value, "NOT_LESS", low)
         below = self._ordering(value, "NOT_GREATER", high)
         return self._chain([above, below], ending=False)
@@ -219,7 +223,9 @@ class Build:
         if node.is_condition:
             return node
         if node.name is None:
-            raise self._refused(node, "this is neither true nor false; compare it with something")
+            raise self._refused(
+                node, "this value is not a condition; compare it with another value"
+            )
         inner = node.evaluate
         return self._made(
             lambda props: None if inner(props) is None else False, Kind.BOOLEAN, node, node
@@ -299,7 +305,7 @@ class Build:
     def _membership(self, parts: Sequence[Part], *, wanted: bool) -> Node:
         left = _node(parts[0])
         if left.name is None:
-            raise self._refused(left, "only a property can stand left of IN")
+            raise self._refused(left, "the left side of IN must be a property")
         inner = left.evaluate
         texts = frozenset(
             text_of(part)

@@ -93,7 +93,10 @@ def compare(left: Value, left_kind: Kind, right: Value, right_kind: Kind) -> int
     if left_kind is not right_kind:
         if left_kind is Kind.BOOLEAN:
             if right_kind is Kind.TEXT:
-                raise NotComparableError("TRUE or FALSE on the left cannot be compared with a text")
+                raise NotComparableError(
+                    "the left side of the comparison is TRUE or FALSE, so the right side cannot "
+                    "be a text"
+                )
             return -1
         if left_kind is Kind.TEXT:
             if right_kind is Kind.BOOLEAN:

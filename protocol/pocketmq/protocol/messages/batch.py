@@ -69,8 +69,8 @@ def encode_batch(messages: Sequence[Message]) -> bytes:
         # The properties' length must fit a 16-bit field.
         if properties_len > MAX_PROPERTIES_BYTES:
             raise IllegalMessageError(
-                f"the properties have {properties_len} bytes, but at most "
-                f"{MAX_PROPERTIES_BYTES} fit",
+                f"the properties have {properties_len} bytes, but may have at most "
+                f"{MAX_PROPERTIES_BYTES} bytes",
                 topic=message.topic,
             )
         body = message.body
@@ -113,17 +113,22 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
         # Check every length before using it: it comes from the peer.
         if end - at < _LEAST_BYTES:
             raise BatchError(
-                f"only {end - at} bytes are left, but a message has at least {_LEAST_BYTES}", at=at
+                f"only {end - at} bytes of the batch are left, but a message has at least "
+                f"{_LEAST_BYTES} bytes",
+                at=at,
             )
         total, _magic, _crc, flag, body_len = read_head(body, at)
         if not _LEAST_BYTES <= total <= end - at:
             raise BatchError(
-                f"a message has {total} bytes, not {_LEAST_BYTES} to {end - at}", at=at
+                f"the length of a message must be from {_LEAST_BYTES} to {end - at} bytes, but is "
+                f"{total}",
+                at=at,
             )
         # A message without a body makes the whole batch invalid (S-10).
         if not 0 < body_len <= total - _LEAST_BYTES:
             raise BatchError(
-                f"a body has {body_len} bytes: it is empty, or does not fit its message of {total}",
+                f"the body of a message has {body_len} bytes, but must have at least 1 byte and "
+                f"fit into its message of {total} bytes",
                 at=at,
             )
         body_at = at + _HEAD_BYTES
@@ -134,7 +139,8 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
         # A negative length cannot equal what is left, so this one comparison is enough.
         if properties_len != at - properties_at:
             raise BatchError(
-                f"the properties have {properties_len} bytes, but {at - properties_at} are left",
+                f"the properties of a message have {properties_len} bytes, but the message has "
+                f"{at - properties_at} bytes left for them",
                 at=at - total,
             )
         flags.append(flag)

@@ -141,7 +141,7 @@ class Message(PropertyViews):
         # Several of them would contradict each other, and a broker would silently use one (T-105).
         if (delay_ms is not None) + (deliver_at is not None) + (delay_level > 0) > 1:
             raise IllegalMessageError(
-                "give one of delay_level, delay_ms and deliver_at, not several", topic=topic
+                "give only one of delay_level, delay_ms and deliver_at", topic=topic
             )
         if delay_ms is not None:
             merged[names.TIMER_DELAY_MS] = str(delay_ms)
@@ -150,7 +150,7 @@ class Message(PropertyViews):
         if priority is not None:
             if priority < 0:
                 raise IllegalMessageError(
-                    f"priority {priority} is below 0, which is the lowest", topic=topic
+                    f"the priority must be 0 or more, but is {priority}", topic=topic
                 )
             merged[names.PRIORITY] = str(priority)
 
@@ -162,13 +162,14 @@ class Message(PropertyViews):
         """
         if name in names.RESERVED:
             raise IllegalMessageError(
-                f"property {name!r} is RocketMQ's own; use another name", topic=self.topic
+                f"the property name {name!r} is reserved for RocketMQ; use another name",
+                topic=self.topic,
             )
         if not name or not value:
             # Readers drop such entries, so refuse them instead of losing them silently (S-6).
             raise IllegalMessageError(
-                f"property {name!r} = {value!r}: name and value must not be empty, because "
-                "readers drop such properties",
+                f"property {name!r} = {value!r}: neither the name nor the value may be empty, "
+                "because readers drop such a property",
                 topic=self.topic,
             )
         self.properties[name] = value

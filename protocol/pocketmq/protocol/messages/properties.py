@@ -139,7 +139,8 @@ def encode_properties(properties: Mapping[str, str]) -> str:
             if not {"\x01", "\x02"}.isdisjoint(name + value)
         )
         raise IllegalMessageError(
-            f"property {bad!r} holds the separator 0x01 or 0x02; take it out of name and value"
+            f"the name or the value of property {bad!r} contains the separator 0x01 or 0x02; "
+            "remove the separator"
         )
     return text
 

@@ -71,7 +71,7 @@ def marked_topic(topic: str, group: str, mark: int | str) -> str:
         case "2":
             return pop_retry_topic(topic, group, v2=True)
         case other:
-            raise BadRequestError(f"retry mark {other!r} is none of 0, 1 and 2")
+            raise BadRequestError(f"the retry mark must be 0, 1 or 2, but is {other!r}")
 
 
 def user_topic(topic: str, group: str) -> str:
@@ -136,8 +136,8 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
             words.append(str(queue_offset))
         if len(words) < _WORDS:
             raise BadRequestError(
-                f"receipt handle {text[:200]!r} has {len(words)} words and not {_WORDS}; hand back "
-                "the POP_CK of the message as it is"
+                f"receipt handle {text[:200]!r} has {len(words)} words, but must have {_WORDS}; "
+                "send the message's property POP_CK unchanged"
             )
         start, popped, invisible, revive, mark, broker, queue, offset = words[:_WORDS]
         return cls(
@@ -160,7 +160,10 @@ def _number(what: str, text: str, *, wide: bool = False) -> int:
         value = int(text)
         if low <= value <= high:
             return value
-    raise BadRequestError(f"the {what} of a receipt handle is {text[:40]!r}, which is no number")
+    raise BadRequestError(
+        f"the {what} of a receipt handle must be an integer from {low} to {high}, but is "
+        f"{text[:40]!r}"
+    )
 
 
 # -- an answer's offsets ------------------------------------------------------------------------
@@ -218,7 +221,10 @@ def _entries(text: str | None) -> dict[QueueKey, str]:
         key = _offset(words[0]), _offset(words[1])
         # Clients join the two parts of an answer by mark and queue, so each pair is unique (K-38).
         if key in found:
-            raise BadRequestError(f"offset info names mark {key[0]} queue {key[1]} twice")
+            raise BadRequestError(
+                f"the offset info has two entries for queue {key[1]} with retry mark {key[0]}, "
+                "but may have only one"
+            )
         found[key] = words[2]
     return found
 
@@ -227,14 +233,16 @@ def _offsets(words: str) -> list[int]:
     try:
         return list(map(int, words.split(",")))
     except ValueError as exc:
-        raise BadRequestError(f"{words[:100]!r} in an offset info are no numbers") from exc
+        raise BadRequestError(
+            f"in an offset info, {words[:100]!r} must be a list of numbers, separated by commas"
+        ) from exc
 
 
 def _offset(text: str) -> int:
     try:
         return int(text)
     except ValueError as exc:
-        raise BadRequestError(f"{text[:40]!r} in an offset info is no number") from exc
+        raise BadRequestError(f"in an offset info, {text[:40]!r} must be a number") from exc
 
 
 # -- recall -------------------------------------------------------------------------------------
@@ -271,5 +279,6 @@ class RecallHandle(msgspec.Struct, frozen=True, gc=False):
         except ValueError:  # UnicodeDecodeError and binascii.Error are such
             pass
         raise BadRequestError(
-            "recall handle is invalid; hand back the one of the send's answer as it is"
+            "recall handle is invalid; send the handle unchanged, as the answer to the send "
+            "contained it"
         )

@@ -164,7 +164,9 @@ def check_send_topic(topic: str) -> None:
     check_topic(topic)
     # Only the broker writes these topics, and takes their messages for its own (P-21).
     if topic in NOT_ALLOWED_SEND:
-        raise IllegalNameError("topic", topic, "is the broker's own; send to another one")
+        raise IllegalNameError(
+            "topic", topic, "is a system topic of the broker; send to another topic"
+        )
 
 
 def check_group(group: str, *, max_chars: int) -> None:
@@ -189,7 +191,12 @@ def check_client_group(group: str, *, max_chars: int) -> None:
     check_group(group, max_chars=max_chars)
     # These are RocketMQ's default names: unrelated applications would share a group.
     if group in (DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP):
-        raise IllegalNameError("group", group, "means that no group was chosen; name your own")
+        raise IllegalNameError(
+            "group",
+            group,
+            "is RocketMQ's default group name, which unrelated applications would share; choose "
+            "a name of your own",
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -246,8 +253,8 @@ def check_message(
     body: object = message.body or b""  # None, which types forbid, is empty as well
     if not isinstance(body, bytes | bytearray | memoryview):
         raise IllegalMessageError(
-            f"the body is a {type(body).__name__} and must be bytes; encode it, say with "
-            "text.encode()",
+            f"the body must be bytes, but is of type {type(body).__name__}; encode it, for "
+            "example with text.encode()",
             topic=message.topic,
         )
     size = len(body)
@@ -255,13 +262,15 @@ def check_message(
         raise IllegalMessageError("the body is empty; send at least one byte", topic=message.topic)
     if size > max_body_bytes:
         raise IllegalMessageError(
-            f"the body has {size} bytes, the limit is {max_body_bytes}; split it or raise "
-            "max_message_size here and on the brokers",
+            f"the body has {size} bytes, but may have at most {max_body_bytes}; split it, or "
+            "raise max_message_size in this client and on the brokers",
             topic=message.topic,
         )
     if queue is not None and queue.topic != message.topic:
         raise IllegalMessageError(
-            f"the chosen queue {queue} belongs to another topic", topic=message.topic
+            f"the chosen queue {queue} belongs to another topic; choose a queue of the message's "
+            "topic",
+            topic=message.topic,
         )
 
 
@@ -287,17 +296,24 @@ def check_batch(messages: Sequence[Message]) -> None:
     topic, wait = messages[0].topic, messages[0].wait_store_ok
     # Retry topics take single messages only (B-19).
     if is_retry(topic):
-        raise IllegalMessageError("a batch cannot go to a retry topic", topic=topic)
+        raise IllegalMessageError(
+            "a batch cannot be sent to a retry topic; send its messages one by one", topic=topic
+        )
     for message in messages:
         if message.topic != topic:
             raise IllegalMessageError(
-                f"a batch has one topic, but a message has topic {message.topic!r}", topic=topic
+                "all messages of a batch must have the same topic, but this batch has the topics "
+                f"{topic!r} and {message.topic!r}",
+                topic=topic,
             )
         # The batch gets one answer, which either waits for the disk or does not (P-49).
         if message.wait_store_ok != wait:
             raise IllegalMessageError(
-                "all messages of a batch must have the same wait_store_ok", topic=topic
+                "all messages of a batch must have the same value of wait_store_ok", topic=topic
             )
         # A delayed message goes to another topic: it cannot be stored with the others.
         if is_delayed(message):
-            raise IllegalMessageError("a message of a batch cannot be delayed", topic=topic)
+            raise IllegalMessageError(
+                "a message of a batch cannot be delayed; send delayed messages one by one",
+                topic=topic,
+            )

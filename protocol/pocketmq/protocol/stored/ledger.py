@@ -37,10 +37,15 @@ def ledger_of(plain: Sequence[str], ledgers: Mapping[str, Sequence[str]]) -> str
     """
     first, *others = sorted(ledgers)
     if others:
-        raise ValueError(f"{first} and {others[0]} are two logs of DLedger's")
+        raise ValueError(
+            f"a store may have only one log of DLedger, but this store has {first} and {others[0]}"
+        )
     # The ledger must begin after the plain log, or both hold the same offsets.
     if plain and max(plain) >= min(ledgers[first]):
-        raise ValueError(f"commitlog/{max(plain)} and {first} hold the same log offsets")
+        raise ValueError(
+            f"commitlog/{max(plain)} and {first} contain the same log offsets, but the log of "
+            "DLedger must begin where the log in commitlog ends"
+        )
     return first
 
 

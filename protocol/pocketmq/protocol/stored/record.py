@@ -228,7 +228,8 @@ def record_parts(
     # RocketMQ reads this length as a signed short, so a longer one would be negative.
     if properties_len > MAX_PROPERTIES_BYTES:
         raise RecordError(
-            f"the properties have {properties_len} bytes, but at most {MAX_PROPERTIES_BYTES} fit"
+            f"the properties have {properties_len} bytes, but may have at most "
+            f"{MAX_PROPERTIES_BYTES} bytes"
         )
     size = WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
     # The V6 bits depend on the hosts, whatever the message's own flag says.
@@ -260,7 +261,7 @@ def record_parts(
             body_len,
         )
     except struct.error as exc:
-        raise RecordError(f"a value does not fit its field: {exc}") from exc
+        raise RecordError(f"a value does not fit into its field of the record: {exc}") from exc
     return size, (head, body, topic, pack_length(properties_len), properties)
 
 
@@ -277,7 +278,8 @@ def host_bits(born_host: bytes, store_host: bytes) -> int:
         if sizes == expected:
             return bits
     raise RecordError(
-        f"the hosts have {sizes[0]} and {sizes[1]} bytes; each must have 8 or 20 (pack_host)"
+        f"the born host has {sizes[0]} bytes and the store host has {sizes[1]} bytes, but each "
+        "must have 8 or 20 bytes (see pack_host)"
     )
 
 
@@ -297,7 +299,9 @@ def queue_offsets(buffer: Buffer) -> list[int]:
     while at < end:
         if end - at < FIXED_SIZE:
             raise RecordError(
-                f"{end - at} bytes are left, but a record has at least {FIXED_SIZE}", at=at
+                f"a record must have at least {FIXED_SIZE} bytes, but only {end - at} bytes are "
+                "left",
+                at=at,
             )
         size, offset = _SIZE_AND_QUEUE_OFFSET.unpack_from(buffer, at)
         if size < FIXED_SIZE:
@@ -369,7 +373,8 @@ def decode_some(
         left = limit - at
         if left < FIXED_SIZE:
             raise RecordError(
-                f"{left} bytes are left, but a record has at least {FIXED_SIZE}", at=at
+                f"a record must have at least {FIXED_SIZE} bytes, but only {left} bytes are left",
+                at=at,
             )
         # Read with the layout of IPv4 hosts: the fields up to the system flag are the same in both.
         head_size = BODY_AT
@@ -387,16 +392,22 @@ def decode_some(
             read_head = _READ_HEAD[sys_flag & _V6]
             head_size = read_head.size
             if left < head_size:
-                raise RecordError(f"{left} bytes end inside the fixed fields", at=at)
+                raise RecordError(
+                    f"only {left} bytes are left, so the record ends inside its fixed fields", at=at
+                )
             *_, reconsume_times, _, body_size = read_head.unpack_from(buffer, at)
         if not FIXED_SIZE <= size <= left:
-            raise RecordError(f"TOTALSIZE is {size}, not {FIXED_SIZE} to {left}", at=at)
+            raise RecordError(
+                f"TOTALSIZE must be from {FIXED_SIZE} to {left}, but is {size}", at=at
+            )
         end = at + size
         body_at = at + head_size
         topic_at = body_at + body_size + 1
         if body_size < 0 or topic_at > end:
             raise RecordError(
-                f"the body has {body_size} bytes, but the whole record has {size}", at=at
+                f"the body has {body_size} bytes and does not fit into the record, which has "
+                f"{size} bytes",
+                at=at,
             )
         topic_size = buffer[topic_at - 1]
         if magic != MAGIC_V1:
@@ -404,7 +415,9 @@ def decode_some(
                 raise RecordError(f"MAGICCODE {magic & 0xFFFFFFFF:#010x} is no message's", at=at)
             topic_at += 1
             if topic_at > end:
-                raise RecordError("the record ends inside the topic's length", at=at)
+                raise RecordError(
+                    "the record ends inside the field that contains the topic's length", at=at
+                )
             topic_size = topic_size << 8 | buffer[topic_at - 1]
         elif topic_size > MAX_TOPIC_BYTES_V1:
             # Nobody writes a V1 record with a longer topic: this one is damaged.
@@ -416,8 +429,8 @@ def decode_some(
             or buffer[properties_at - 2] << 8 | buffer[properties_at - 1] != end - properties_at
         ):
             raise RecordError(
-                f"a topic of {topic_size} bytes and the properties do not fill the record of "
-                f"{size} bytes",
+                f"the topic ({topic_size} bytes) and the properties do not end where the record "
+                f"of {size} bytes ends",
                 at=at,
             )
         raw_topic = buffer[topic_at : properties_at - 2]

@@ -165,7 +165,7 @@ def batch_records(
                 pass  # a body is a view, or a value does not fit: packed one by one it is told
         return _pack_each(messages, lengths, *place)
     except struct.error as exc:
-        raise RecordError(f"a value does not fit its field: {exc}") from exc
+        raise RecordError(f"a value does not fit into its field of the record: {exc}") from exc
 
 
 def _flags_agree(messages: RecordBatch) -> bool:

@@ -81,7 +81,7 @@ def read_header(data: bytes) -> ProxyHeader | None:
     command, kind, length = struct.unpack_from(">BBH", data, 12)
     # Check version and length before waiting for the rest.
     if not data.startswith(VERSION_2) or command >> 4 != 2 or length > MAX_BYTES:
-        raise ValueError("it is no header of the PROXY protocol")
+        raise ValueError("the connection does not begin with a valid header of the PROXY protocol")
     size = 16 + length
     if len(data) < size:
         return None
@@ -98,14 +98,17 @@ def _read_line(data: bytes) -> ProxyHeader | None:
     end = data.find(b"\r\n", 0, _LINE_BYTES)
     if end < 0:
         if len(data) >= _LINE_BYTES:
-            raise ValueError("the line of the PROXY protocol does not end")
+            raise ValueError(
+                f"the line of the PROXY protocol does not end within the first {_LINE_BYTES} "
+                "bytes of the connection"
+            )
         return None
     words = data[:end].decode("ascii", "replace").split(" ")
     # UNKNOWN names no peer: a load balancer checks the port.
     if words[:2] == ["PROXY", "UNKNOWN"]:
         return ProxyHeader(end + 2, None)
     if len(words) != 6 or words[1] not in ("TCP4", "TCP6") or not words[4].isdecimal():
-        raise ValueError("it is no line of the PROXY protocol")
+        raise ValueError("the connection does not begin with a valid line of the PROXY protocol")
     family = socket.AF_INET if words[1] == "TCP4" else socket.AF_INET6
     try:
         socket.inet_pton(family, words[2])

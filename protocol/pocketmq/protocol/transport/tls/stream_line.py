@@ -119,5 +119,9 @@ def stream_lines(make: MakeProtocol, tls: ServerTls | None, budget: BudgetSource
         ConfigError: there is no TLS.
     """
     if tls is None:
-        raise ConfigError("tls_server_mode", "TLS is disabled, but a port must accept only TLS")
+        raise ConfigError(
+            "tls_server_mode",
+            "TLS is disabled, but one of the ports accepts only TLS; choose permissive or "
+            "enforcing",
+        )
     return lambda: StreamTlsLine(make(), tls, budget)
