@@ -185,9 +185,9 @@ async def test_each_event_leaves_one_timer(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"peers": "n0-h:1;-h:2"}, "has no id, or the id of another peer"),
-        ({"peers": "n0-h:1;n0-h:2"}, "has no id, or the id of another peer"),
-        ({"peers": "n1-h:1;n2-h:2"}, "is not among the ids of the peers: n1, n2"),
+        ({"peers": "n0-h:1;-h:2"}, "has no id, or the same id as another peer"),
+        ({"peers": "n0-h:1;n0-h:2"}, "has no id, or the same id as another peer"),
+        ({"peers": "n1-h:1;n2-h:2"}, "must be one of the ids of the peers: n1, n2"),
         ({"peers": "n0-h:1;n1-h:2", "port": 3}, "is not the port of n0 in the peers"),
         ({"peers": "n0-h"}, "n0-host:9877"),
     ],

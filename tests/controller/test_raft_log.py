@@ -21,7 +21,7 @@ def shape(found: RaftLog) -> list[tuple[int, int]]:
 
 
 def test_entries_have_no_gap() -> None:
-    with pytest.raises(ValueError, match="entry 5 is at the place of entry 4"):
+    with pytest.raises(ValueError, match="the log has entry 5 where entry 4 must be"):
         RaftLog(NOTHING, [Entry(5, 2, "")])
 
 
@@ -64,7 +64,7 @@ def test_a_leader_looks_before_the_term_that_does_not_fit(index: int, retry: int
 def test_only_what_is_there_becomes_a_snapshot() -> None:
     mine = log(2, 3)
     for index in (2, 6):
-        with pytest.raises(ValueError, match=f"no entry {index} in 3..5"):
+        with pytest.raises(ValueError, match=f"no entry {index}; it has the entries 3 to 5"):
             mine.compact(index, "")
     mine.compact(3, "same")
     assert (mine.snapshot, shape(mine)) == (Snapshot(3, 2, "same"), [(4, 2), (5, 3)])
@@ -121,13 +121,17 @@ def test_only_the_last_line_may_be_torn() -> None:
 
 def test_missing_lines_are_named() -> None:
     gap = Write(2, 2, "n1", [Entry(4, 2, "c")], None)
-    with pytest.raises(ValueError, match="line 3 begins with entry 4, and entries end at 2"):
+    with pytest.raises(
+        ValueError, match="line 3 begins with entry 4, but the lines before it end at entry 2"
+    ):
         journal.parse(text_of(WRITES[0], gap), "g", "n0")
     after = Write(2, 2, "n1", [Entry(9, 2, "c")], Snapshot(8, 2, "s"))
     stored, _ = journal.parse(text_of(WRITES[0], after), "g", "n0")
     assert stored == Stored(2, "n1", Snapshot(8, 2, "s"), [Entry(9, 2, "c")])
     gap = Write(3, 2, "n1", [Entry(11, 2, "c")], None)
-    with pytest.raises(ValueError, match="line 4 begins with entry 11, and entries end at 9"):
+    with pytest.raises(
+        ValueError, match="line 4 begins with entry 11, but the lines before it end at entry 9"
+    ):
         journal.parse(text_of(WRITES[0], after, gap), "g", "n0")
 
 

@@ -204,7 +204,7 @@ def test_a_member_without_the_compacted_entries_gets_the_state() -> None:
     raft = leading(Stored(3, "", entries=[Entry(n, 3, "") for n in range(1, 6)]))
     answered(raft, "b", 6, 3.1)
     settle(raft)
-    with pytest.raises(ValueError, match="entry 7 is not committed; 6 is the last"):
+    with pytest.raises(ValueError, match="entry 7 is not committed; the last committed entry is 6"):
         raft.compact(7, "state")
     raft.compact(5, "state")
     step = raft.take()
@@ -300,19 +300,19 @@ def test_proposals_that_wait_for_a_majority_are_1024() -> None:  # D-52
 
 def test_the_bounds_of_terms_and_indices() -> None:
     raft = member(Stored(3, ""))
-    with pytest.raises(RaftMessageError, match="term -1 is not from 0 to"):
+    with pytest.raises(RaftMessageError, match=r"the term must be from 0 to .*, but is -1"):
         raft.receive("b", VoteRequest(-1, 0, 0, False), 2.0)
     with pytest.raises(RaftMessageError, match=f"from 0 to {2**62}"):
         raft.receive("b", VoteRequest(2**62 + 1, 0, 0, False), 2.0)
-    with pytest.raises(RaftMessageError, match="entry 3 is at the place of entry 2"):
+    with pytest.raises(RaftMessageError, match="the message has entry 3 where entry 2 must be"):
         raft.receive("b", Append(3, 1, 1, [Entry(3, 3, "")], 0, 0.0), 2.0)
-    with pytest.raises(RaftMessageError, match="it is none of a, b, c"):
+    with pytest.raises(RaftMessageError, match="whose members are a, b, c"):
         raft.receive("a", VoteRequest(4, 0, 0, False), 2.0)
     raft.receive("b", VoteRequest(2**62, 0, 0, False), 2.0)
     raft.receive("b", VoteReply(0, False, False), 2.0)
     assert raft.term == 2**62
     for ids in (("b", "c"), ("a", "a", "b")):
-        with pytest.raises(ValueError, match=r"'a' is not in .*, or an id is there twice"):
+        with pytest.raises(ValueError, match=r"must all be different and include 'a', but are"):
             Group("a", ids)
     assert [Group("a", tuple("abcde"[:size])).majority for size in range(1, 6)] == [1, 2, 2, 3, 3]
 

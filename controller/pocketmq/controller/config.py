@@ -145,16 +145,23 @@ class ControllerOptions:
                 ) from exc
             if not name or name in found:
                 # Ids name members in votes and in the journal, so no two members may share one.
-                raise ConfigError("peers", f"{peer!r} has no id, or the id of another peer")
+                raise ConfigError(
+                    "peers",
+                    f"peer {peer!r} has no id, or the same id as another peer; give each peer its "
+                    "own id",
+                )
             found[name] = address
         if self.self_id not in found:
             raise ConfigError(
-                "self_id", f"{self.self_id!r} is not among the ids of the peers: {', '.join(found)}"
+                "self_id",
+                f"{self.self_id!r} must be one of the ids of the peers: {', '.join(found)}",
             )
         # The peers define the port, and they are the same for every member.
         if self.port and self.port != split_address(found[self.self_id])[1]:
             raise ConfigError(
-                "port", f"{self.port} is not the port of {self.self_id} in the peers: leave it out"
+                "port",
+                f"port {self.port} is not the port of {self.self_id} in the peers; leave the port "
+                "out",
             )
         return found
 

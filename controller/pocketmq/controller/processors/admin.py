@@ -147,7 +147,7 @@ def _names(request: Command) -> list[str]:
         else:
             names = msgspec.json.decode(body, type=list[str])
     except msgspec.MsgspecError as exc:
-        raise BadRequestError(f"the body is no list of broker names: {exc}") from exc
+        raise BadRequestError(f"the body must be a list of broker names: {exc}") from exc
     return list(dict.fromkeys(names))
 
 
@@ -161,5 +161,5 @@ def _ids(text: str) -> list[int]:
     except ValueError:
         raise ControllerRefusedError(
             ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA,
-            f"{text[:100]!r} are no ids; write them as 1;2",
+            f"{text[:100]!r} must be broker ids, separated by semicolons, such as 1;2",
         ) from None

@@ -27,7 +27,8 @@ class Bounds:
         # An empty name would become a name of its own in the state.
         if not all(texts):
             raise ControllerRefusedError(
-                ResponseCode.CONTROLLER_INVALID_REQUEST, "a name or an address is empty"
+                ResponseCode.CONTROLLER_INVALID_REQUEST,
+                "a name or an address in the request is empty",
             )
         self.check_lengths(*texts)
 

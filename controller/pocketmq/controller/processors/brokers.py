@@ -155,8 +155,9 @@ class BrokerProcessor:
         if group.cluster != header.cluster_name:
             raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST,
-                f"{name} belongs to cluster {group.cluster}, not {header.cluster_name};"
-                " choose another broker name, or give each cluster its own controllers",
+                f"broker name {name} belongs to cluster {group.cluster}, not to cluster "
+                f"{header.cluster_name}; choose another broker name, or give each cluster its own "
+                "controllers",
             )
         self._bounds.check_names(header.broker_address)
         held = self._live.get(LiveKey(name, broker_id))

@@ -27,7 +27,9 @@ class RaftProcessor:
         # Two groups that share a port would otherwise take each other's votes.
         if header.group != self._group:
             raise RaftMessageError(
-                header.sender, f"it is of group {header.group[:100]}, not {self._group}"
+                header.sender,
+                f"the message is for controller group {header.group[:100]}, but this controller "
+                f"belongs to group {self._group}",
             )
         try:
             message = consensus.decode(request.body_view)

@@ -192,7 +192,9 @@ class Raft:
             return
         # Uncommitted entries may still be replaced, so they must not be in a snapshot.
         if index > self.commit_index:
-            raise ValueError(f"entry {index} is not committed; {self.commit_index} is the last")
+            raise ValueError(
+                f"entry {index} is not committed; the last committed entry is {self.commit_index}"
+            )
         self.log.compact(index, state)
         # The journal is written anew, because its first entries are gone.
         self._unwritten.replace_all()
@@ -236,15 +238,21 @@ class Raft:
     def _check(self, sender: str, message: Message) -> None:
         # Nothing is taken from members of an older membership.
         if sender not in self.group.others:
-            raise RaftMessageError(sender, f"it is none of {', '.join(self.group.members)}")
+            raise RaftMessageError(
+                sender,
+                "the sender must be another member of this controller group, whose members are "
+                f"{', '.join(self.group.members)}",
+            )
         if not 0 <= message.term <= MOST_TERM:
-            raise RaftMessageError(sender, f"term {message.term} is not from 0 to {MOST_TERM}")
+            raise RaftMessageError(
+                sender, f"the term must be from 0 to {MOST_TERM}, but is {message.term}"
+            )
         # Indices have no gaps: an entry at the wrong place is damage.
         if isinstance(message, Append):
             for index, entry in enumerate(message.entries, message.previous_index + 1):
                 if entry.index != index:
                     raise RaftMessageError(
-                        sender, f"entry {entry.index} is at the place of entry {index}"
+                        sender, f"the message has entry {entry.index} where entry {index} must be"
                     )
                 # Committed entries are never replaced: such a leader has another history.
                 is_final = index <= self.commit_index and message.term >= self.term

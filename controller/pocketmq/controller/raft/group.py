@@ -32,7 +32,10 @@ class Group:
         # The votes of a member that is not in the list would not count.
         if self.own_id not in self.members or len(set(self.members)) != len(self.members):
             members = ", ".join(self.members)
-            raise ValueError(f"{self.own_id!r} is not in {members}, or an id is there twice")
+            raise ValueError(
+                f"the ids of the members must all be different and include {self.own_id!r}, but "
+                f"are {members}"
+            )
 
     @property
     def others(self) -> list[str]:

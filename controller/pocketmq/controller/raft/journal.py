@@ -75,9 +75,9 @@ def parse(text: str, group: str, own_id: str) -> tuple[Stored, bool]:
     first, _, rest = text.partition("\n")
     if f"{first}\n" != header(group, own_id):
         raise ValueError(
-            f"it begins with {first[:100]!r}, not with {header(group, own_id)[:-1]!r}: the "
-            "journal belongs to another controller, or the ids have changed; give each "
-            "controller its own folder"
+            f"the journal begins with {first[:100]!r}, but must begin with "
+            f"{header(group, own_id)[:-1]!r}: the journal belongs to another controller, or the "
+            "ids have changed; give each controller its own folder"
         )
     lines = rest.split("\n")
     # Without a newline at the end, the last write was cut off.
@@ -90,8 +90,8 @@ def parse(text: str, group: str, own_id: str) -> tuple[Stored, bool]:
             if number == len(lines) + 1 and not is_torn:
                 return stored, True
             raise ValueError(
-                f"line {number} is damaged; empty this controller's folder, so that the others"
-                " fill it, while a majority of them runs"
+                f"line {number} is damaged; empty this controller's folder while a majority of "
+                "the controllers runs, so that the other controllers fill it again"
             )
         stored = _after(stored, parsed, number)
     return stored, is_torn
@@ -116,8 +116,8 @@ def _after(stored: Stored, line: _Line, number: int) -> Stored:
         keep = line.entries[0].index - stored.snapshot.index - 1
         if not 0 <= keep <= len(entries):
             raise ValueError(
-                f"line {number} begins with entry {line.entries[0].index}, and entries end at"
-                f" {stored.snapshot.index + len(entries)}: lines are missing"
+                f"line {number} begins with entry {line.entries[0].index}, but the lines before "
+                f"it end at entry {stored.snapshot.index + len(entries)}: lines are missing"
             )
         entries = entries[:keep] + line.entries  # quadratic only in rewrites of the tail
     return Stored(line.term, line.vote, stored.snapshot, entries)

@@ -24,7 +24,7 @@ class RaftLog:
         # A gap would put an entry in the place of another: the file is damaged.
         for index, entry in enumerate(self._entries, snapshot.index + 1):
             if entry.index != index:
-                raise ValueError(f"entry {entry.index} is at the place of entry {index}")
+                raise ValueError(f"the log has entry {entry.index} where entry {index} must be")
 
     @property
     def last_index(self) -> int:
@@ -106,7 +106,10 @@ class RaftLog:
         """Replace everything up to `index` by the state after it."""
         term = self.term_at(index)
         if term is None or index < self.snapshot.index:
-            raise ValueError(f"no entry {index} in {self.snapshot.index}..{self.last_index}")
+            raise ValueError(
+                f"the log has no entry {index}; it has the entries {self.snapshot.index} to "
+                f"{self.last_index}"
+            )
         rest = self.tail(index + 1)
         self.snapshot, self._entries = Snapshot(index, term, state), rest
 

@@ -37,7 +37,9 @@ class ProxyProcessor:
         """A proxy is there, or stops."""
         header = request.header(RegisterProxyRequestHeader)
         if max(len(header.name), len(header.endpoints), len(header.address)) > _LONGEST:
-            raise BadRequestError(f"a proxy's name and addresses have up to {_LONGEST} characters")
+            raise BadRequestError(
+                f"the name and each address of a proxy may have at most {_LONGEST} characters"
+            )
         try:
             # Clients get both addresses as they are, so unreadable ones are refused here.
             for each in (header.endpoints, header.address):

@@ -157,7 +157,8 @@ class RegisterProcessor:
         # RocketMQ's queue has the same length, and answers the same when it is full (N-19).
         if len(self._departures) >= self._queue_capacity:
             raise BadRequestError(
-                f"{self._queue_capacity} unregistrations wait already; try again",
+                f"{self._queue_capacity} unregistrations are already waiting, so no more are "
+                "accepted; try again later",
                 code=ResponseCode.SYSTEM_ERROR,
             )
         # All that come in this turn are carried out together, one for each broker.
