@@ -63,5 +63,7 @@ def test_addresses_are_parted_by_semicolons(text: str | None, addresses: tuple[s
 
 @pytest.mark.parametrize("text", ["http://127.0.0.1:9876", "a:1;https://b:2/c", "nonsense"])
 def test_a_client_says_at_once_what_is_no_address(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"nameservers: '.*' is no address of the form host:port"):
+    with pytest.raises(
+        ConfigError, match=r"nameservers: '.*' is not an address of the form host:port"
+    ):
         ClientConfig.of({"nameservers": text})

@@ -82,8 +82,8 @@ def test_a_broker_is_reached_where_it_is_advertised(
         ({"maxOffsetPerTrigger": "5"}, "there is no such option; did you mean 'maxOffsetsPerTr"),
         (
             {"nameServer": "localhost"},
-            "option 'nameServer': 'localhost' is no address of the form host:port: it has no port; "
-            "write localhost:PORT",
+            "option 'nameServer': 'localhost' is not an address of the form host:port: it has no "
+            "port; write localhost:PORT",
         ),
         ({"sql": "a > 1", "tags": "A"}, "option 'sql': cannot be given together with tags"),
         (

@@ -67,7 +67,7 @@ async def test_two_tasks_on_one_latch_are_an_error(clock: Clock) -> None:
     latch = Latch()
     first = asyncio.create_task(clock.wait(latch, None))
     await turns(2)
-    with pytest.raises(RuntimeError, match="give each its own"):
+    with pytest.raises(RuntimeError, match="give each task a latch of its own"):
         await clock.wait(latch, None)
     latch.wakeup()
     assert await first

@@ -49,11 +49,11 @@ def split_address(address: str) -> tuple[str, int]:
     """
     parts = _parts(address)
     if parts is None:
-        raise ValueError(f"{address!r} is no address of the form host:port{_advice(address)}")
+        raise ValueError(f"{address!r} is not an address of the form host:port{_advice(address)}")
     host, port = parts
     # The length first: `int` is slow for very many digits, and refuses thousands.
     if len(port) > 5 or int(port) > MAX_PORT:
-        raise ValueError(f"{address!r} has an impossible port; ports end at {MAX_PORT}")
+        raise ValueError(f"the port of {address!r} is too high; the highest port is {MAX_PORT}")
     return host, int(port)
 
 

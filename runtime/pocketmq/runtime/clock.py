@@ -75,7 +75,9 @@ class Latch:
     def arm(self, waiter: asyncio.Future[bool], on_wake: Callable[[], None] | None = None) -> None:
         """Let `wakeup` resolve `waiter`. Only clocks call this, and then `disarm`."""
         if self._waiter is not None:
-            raise RuntimeError("two tasks wait on one latch; give each its own")
+            raise RuntimeError(
+                "two tasks wait on the same latch; give each task a latch of its own"
+            )
         self._waiter = waiter
         self._on_wake = on_wake
 
@@ -158,7 +160,7 @@ class ClockTimeout:
     async def __aenter__(self) -> None:
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("clock.timeout() works only inside a task")
+            raise RuntimeError("clock.timeout() can be used only inside an asyncio task")
         # `__aexit__` leaves out cancellations that were requested before the block.
         self._cancelling = task.cancelling()
 

@@ -106,7 +106,9 @@ def configure(
         ConfigError: The level does not exist.
     """
     if level.lower() not in _LEVELS:
-        raise ConfigError("log_level", f"{level!r} is not one of {', '.join(_LEVELS)}")
+        raise ConfigError(
+            "log_level", f"{level!r} is not a log level; choose from {', '.join(_LEVELS)}"
+        )
     # Look `sys.stderr` up now: tests and tools replace it.
     target = sys.stderr if stream is None else stream
     tty = target.isatty()

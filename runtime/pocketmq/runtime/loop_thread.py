@@ -65,14 +65,17 @@ class LoopThread:
         """
         if self._is_gone():
             coroutine.close()
-            raise CallerError(f"{self.name} has been stopped; make a new client or cluster")
+            raise CallerError(f"thread {self.name} has been stopped; make a new client or cluster")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in this loop, and block the calling thread until it is done."""
         if threading.current_thread() is self._thread:
             coroutine.close()
-            raise CallerError(f"a call that blocks {self.name} would wait for itself; await it")
+            raise CallerError(
+                f"a blocking call in thread {self.name} would wait for itself; await the "
+                "coroutine instead"
+            )
         future = self.submit(coroutine)
         try:
             return future.result()

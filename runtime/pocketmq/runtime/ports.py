@@ -125,7 +125,10 @@ def free_ports(host: str, count: int) -> list[int]:
             continue
         found.append(port)
     if len(found) < count:
-        raise EnvironmentFault(f"no port of {host} is free; stop what listens there")
+        raise EnvironmentFault(
+            f"{host} has only {len(found)} of the {count} free ports that are needed; stop "
+            "processes that listen there"
+        )
     return found
 
 

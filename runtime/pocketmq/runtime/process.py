@@ -224,7 +224,10 @@ def loop_factory(env: Mapping[str, str] = os.environ) -> Callable[[], asyncio.Ab
     """
     choice = env.get("POCKETMQ_LOOP", "")
     if choice not in ("", "asyncio", "uvloop"):
-        raise ConfigError("POCKETMQ_LOOP", f"{choice!r} is not one of asyncio, uvloop")
+        raise ConfigError(
+            "POCKETMQ_LOOP",
+            f"{choice!r} is not an event loop that PocketMQ knows; choose asyncio or uvloop",
+        )
     # Where uvloop cannot be had, asyncio's loop does the same more slowly.
     if choice != "asyncio":
         try:

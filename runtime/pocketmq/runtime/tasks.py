@@ -42,7 +42,7 @@ class TaskOwner:
         """Run `coroutine` as a task of this owner, called `<owner>.<name>`."""
         if self._stopping:
             coroutine.close()
-            raise RuntimeError(f"{self.name} stops; it starts no task {name}")
+            raise RuntimeError(f"{self.name} is stopping, so it cannot start task {name}")
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.name}.{name}")
         self._tasks[task] = None
         task.add_done_callback(self._ended)

@@ -33,7 +33,9 @@ def read_options(path: Path) -> str:
     except OSError as exc:
         raise ConfigError(str(path), f"cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
-        raise ConfigError(str(path), f"is not UTF-8 text (byte {exc.start})") from exc
+        raise ConfigError(
+            str(path), f"the file is not valid UTF-8 text; its first wrong byte is at {exc.start}"
+        ) from exc
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -141,7 +141,9 @@ def _coming(parent: Path) -> Path | None:
     except (ValueError, KeyError, TypeError) as exc:
         raise OSError(0, f"it cannot be read: {exc}", str(journal)) from exc
     if not isinstance(name, str) or not name.startswith(COMING) or Path(name).name != name:
-        raise OSError(0, f"it names {name!r}, which is no folder of a snapshot load", str(journal))
+        raise OSError(
+            0, f"the journal names {name!r}, which is not a folder of a snapshot load", str(journal)
+        )
     return parent / name
 
 

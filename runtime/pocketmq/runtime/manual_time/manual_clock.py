@@ -424,5 +424,5 @@ class ManualClock:
 def _current_task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     if task is None:
-        raise RuntimeError("only a task can wait on a clock")
+        raise RuntimeError("only an asyncio task can wait for a clock")
     return task
