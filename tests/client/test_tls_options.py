@@ -105,7 +105,7 @@ def test_a_member_secret_is_used_as_it_is_told(tmp_path: Path, by: str) -> None:
             "decides which certificates to trust",
         ),
         ({"tls_ca_file": "/is/not/there"}, {}, "/is/not/there cannot be read"),
-        ({"tls_ca_file": __file__}, {}, "no PEM certificates"),
+        ({"tls_ca_file": __file__}, {}, "must contain PEM certificates"),
         ({}, {"POCKETMQ_TLS": "perhaps"}, "environment POCKETMQ_TLS"),
     ],
 )

@@ -92,10 +92,10 @@ WHAT_CANNOT_BE_DONE = [
     ("topic create orders", "no name server: none of 127.0.0.1:1 answers; start a cluster with"),
     ("topic create a/b", "topic 'a/b' has an illegal character; use only letters"),
     ("topic list", "no name server: none of 127.0.0.1:1 answers"),
-    ("topic list -n nonsense", "nameservers: 'nonsense' is no address of the form host:port"),
+    ("topic list -n nonsense", "nameservers: 'nonsense' is not an address of the form host:port"),
     (
         "topic list -n 127.0.0.1:99999",
-        "nameservers: '127.0.0.1:99999' has an impossible port; ports end at",
+        "nameservers: the port of '127.0.0.1:99999' is too high; the highest port is",
     ),
     ("topic stats orders", "no name server: none of 127.0.0.1:1 answers"),
     ("topic delete orders --yes", "no name server: none of 127.0.0.1:1 answers"),
@@ -133,23 +133,32 @@ WHAT_CANNOT_BE_DONE = [
     ("send orders hello --property eu", "--property eu names no value; write --property NAME="),
     ("send orders hello --delay soon", "'soon' is no duration; write 126"),
     ("send orders hello --delay 2h --delay-level 3", "give one of --delay 2h and --delay-level"),
-    ("fault add drop --code SEND", "no request code is called 'SEND'; write SEND_MESSAGE or"),
-    ("fault add fail --with-code BUSY", "no response code is called 'BUSY'; write SYSTEM_BUSY"),
-    ("fault add drop --code NOTHING_SUCH", "no request code is called 'NOTHING_SUCH'; docs/gen"),
+    ("fault add drop --code SEND", "there is no request code named 'SEND'; write SEND_MESSAGE or"),
+    (
+        "fault add fail --with-code BUSY",
+        "there is no response code named 'BUSY'; write SYSTEM_BUSY",
+    ),
+    (
+        "fault add drop --code NOTHING_SUCH",
+        "there is no request code named 'NOTHING_SUCH'; docs/gen",
+    ),
     ("fault add drop --probability 0", "a fault of probability 0 never fires; write more than 0"),
-    ("fault add delay", "delay needs delay_ms, such as 800 (--delay-ms 800)"),
+    (
+        "fault add delay",
+        "the fault delay needs a delay; set delay_ms, such as 800 (--delay-ms 800)",
+    ),
     (
         "topic list -n http://127.0.0.1:9876",
-        "nameservers: 'http://127.0.0.1:9876' is no address of the form host:port; write "
+        "nameservers: 'http://127.0.0.1:9876' is not an address of the form host:port; write "
         "127.0.0.1:9876, without http://",
     ),
     (
         "failover --broker a --controllers http://127.0.0.1:1",
-        "controllers: 'http://127.0.0.1:1' is no address of the form host:port; write 127.0.0.1:1,",
+        "controllers: 'http://127.0.0.1:1' is not an address of the form host:port; write",
     ),
     (
         "fault-proxy --to http://127.0.0.1:1 --rules {rules}",
-        "to or listen: 'http://127.0.0.1:1' is no address of the form host:port; write 127",
+        "to or listen: 'http://127.0.0.1:1' is not an address of the form host:port; write 127",
     ),
     (
         "ps --control 127.0.0.1:9870",
@@ -162,22 +171,25 @@ WHAT_CANNOT_BE_DONE = [
     ("ps --control https://x:1", "'https://x:1' is no control address; write http://x:1"),
     (
         "topic list -n 127.0.0.1",
-        "nameservers: '127.0.0.1' is no address of the form host:port: it has no port; write "
+        "nameservers: '127.0.0.1' is not an address of the form host:port: it has no port; write "
         "127.0.0.1:PORT",
     ),
     (
         "topic list -n https://x",
-        "nameservers: 'https://x' is no address of the form host:port; write x:PORT, without ht",
+        "nameservers: 'https://x' is not an address of the form host:port; write x:PORT, with",
     ),
     ("topic list -n ::1:1", "no name server: none of [::1]:1 answers"),
     ("clock show", "no name server: none of 127.0.0.1:1 answers"),
-    ("fault add explode", "no fault is called 'explode'; choose from fail, delay, drop, lose"),
+    ("fault add explode", "there is no fault named 'explode'; choose from fail, delay, drop, lose"),
     ("watch --seconds 3", "--seconds says how long to record; give it with --record FILE or"),
     ("watch --from {file} --export {file}x --seconds 3", "--seconds says how long to record"),
     ("watch --begin 3", "--begin and --end choose what --export HTML writes; give that too"),
     ("watch --from {file} --export {file}x", "{file} is no recording: "),
     ("pipeline package --out {file}/x", "{file}/x: Not a directory; name another file or folder"),
-    ("failover --broker a --controllers nonsense", "controllers: 'nonsense' is no address of the"),
+    (
+        "failover --broker a --controllers nonsense",
+        "controllers: 'nonsense' is not an address of the",
+    ),
     ("failover --broker a --controllers 127.0.0.1:1", "no controller leads: 127.0.0.1:1: cannot"),
     ("config show broker --config {folder}", "{folder}: cannot be read: Is a directory"),
 ]
@@ -208,9 +220,12 @@ WRONG_ROLES = [
     ),
     (
         "broker --nameservers http://127.0.0.1:9876 --data {folder}",
-        "broker: nameservers: 'http://127.0.0.1:9876' is no address of the form host:port; write",
+        "broker: nameservers: 'http://127.0.0.1:9876' is not an address of the form host:port;",
     ),
-    ("broker --nameservers nonsense", "broker: nameservers: 'nonsense' is no address of the form"),
+    (
+        "broker --nameservers nonsense",
+        "broker: nameservers: 'nonsense' is not an address of the form",
+    ),
     ("broker --broker-conf {folder}", "broker: {folder}: cannot be read: Is a directory"),
     (
         "broker --flush-disk-type SOME",

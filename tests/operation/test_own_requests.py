@@ -287,11 +287,11 @@ async def test_no_change_of_options_turns_the_check_off(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"authentication_enabled": True}, "initAuthenticationUser"),
-        ({"init_authentication_user": "{"}, "no JSON object"),
-        ({"init_authentication_user": '{"username":"a","password":""}'}, "no JSON object"),
-        ({"super_users": '{"a":""}'}, "no JSON object"),
-        ({"super_users": "[]"}, "no JSON object"),
-        ({"super_users": '{"a":7}'}, "no JSON object"),
+        ({"init_authentication_user": "{"}, "must be a JSON object"),
+        ({"init_authentication_user": '{"username":"a","password":""}'}, "must be a JSON object"),
+        ({"super_users": '{"a":""}'}, "must be a JSON object"),
+        ({"super_users": "[]"}, "must be a JSON object"),
+        ({"super_users": '{"a":7}'}, "must be a JSON object"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_at_the_start(

@@ -203,7 +203,9 @@ def test_a_rule_that_is_not_there_cannot_be_cleared(faults: Faults) -> None:
 def test_a_wrong_rule_is_refused(faults: Faults, pocketmq: Cluster) -> None:
     with pytest.raises(WrongClusterError, match="this cluster has nameserver-1"):
         faults.add("drop", role="broker-z")
-    with pytest.raises(WrongFaultError, match="no fault is called 'burn'; choose from fail, delay"):
+    with pytest.raises(
+        WrongFaultError, match="there is no fault named 'burn'; choose from fail, delay"
+    ):
         faults.add("burn")  # type: ignore[arg-type]
     with pytest.raises(WrongFaultError, match="unknown field `nht`"):
         faults.add("drop", nht=1)  # type: ignore[call-arg]

@@ -531,7 +531,7 @@ async def test_without_authorization_a_signature_is_enough(tmp_path: Path) -> No
         (CHECKS | {"authentication_enabled": False}, "every SDK would have the rights"),
         (
             {"authentication_enabled": True, "inner_client_authentication_credentials": "inner:x"},
-            "no JSON object",
+            "must be a JSON object",
         ),
     ],
 )

@@ -152,11 +152,11 @@ def test_disk_rules_fire_at_their_calls() -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (FaultRule(do="delay"), "delay needs delay_ms"),
-        (FaultRule(do="fail", code="SEND"), "no request code is called 'SEND'"),
-        (FaultRule(do="fail", with_code="BUSY"), "no response code is called 'BUSY'"),
-        (FaultRule(do="partition", role="a"), "needs two sides"),
-        (FaultRule(do="drop", other="b"), "other is only for partitions"),
+        (FaultRule(do="delay"), "the fault delay needs a delay; set delay_ms"),
+        (FaultRule(do="fail", code="SEND"), "there is no request code named 'SEND'"),
+        (FaultRule(do="fail", with_code="BUSY"), "there is no response code named 'BUSY'"),
+        (FaultRule(do="partition", role="a"), "needs two different sides"),
+        (FaultRule(do="drop", other="b"), "only a partition can have the field other"),
         (FaultRule(do="disk-full", topic="t"), "knows no code, topic or group"),
         (FaultRule(do="partition", role="a", other="b", nth=1), "lasts until it is cleared"),
     ],

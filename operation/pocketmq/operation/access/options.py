@@ -76,7 +76,7 @@ class OwnRequestOptions(InitialUserOptions):
         if self.authentication_enabled and self.initial_user is None:
             raise ConfigError(
                 "authentication_enabled",
-                "it needs initAuthenticationUser, which is not set",
+                "authentication needs the option initAuthenticationUser, which is not set",
                 advice="set initAuthenticationUser to the super user of the brokers",
             )
         _ = self.own_users
@@ -130,7 +130,11 @@ def read_json(name: str, text: str, cls: type[T]) -> T | None:
     # No user has an empty key or secret.
     if found is None or not all(msgspec.structs.astuple(found)):
         keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)
-        raise ConfigError(name, f"this is no JSON object with texts for {keys}")
+        raise ConfigError(
+            name,
+            "this must be a JSON object that has a string that is not empty for each of the keys "
+            f"{keys}",
+        )
     return found
 
 
@@ -151,5 +155,9 @@ def super_users_of(name: str, text: str) -> dict[str, User]:
     except msgspec.MsgspecError:
         found = {"": ""}
     if not all(each for item in found.items() for each in item):
-        raise ConfigError(name, 'this is no JSON object {"name":"password"}')
+        raise ConfigError(
+            name,
+            'this must be a JSON object of the form {"name":"password"}, without empty names '
+            "or passwords",
+        )
     return {each: User(each, password, UserType.SUPER) for each, password in found.items()}

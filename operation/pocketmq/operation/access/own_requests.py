@@ -13,7 +13,7 @@ from typing import Final
 from pocketmq.operation.access.decisions import WRONG_SIGNATURE, AccessDeniedError, admitted
 from pocketmq.operation.access.denials import Denials
 from pocketmq.operation.access.users import User, UserType
-from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Addressed
 from pocketmq.protocol.errors import BadRequestError
@@ -57,7 +57,8 @@ def require_super(request: Command, user: User) -> None:
     """
     if user.type is not UserType.SUPER:
         raise AccessDeniedError(
-            f"{user.subject} is no super user, and only a super user may send {request.code}."
+            f"only a super user may send request {request_name(request.code)}, but {user.subject} "
+            "is not a super user"
         )
 
 
@@ -85,7 +86,7 @@ class OwnRequestsDoor:
             return
         try:
             if not self._users:
-                raise AccessDeniedError(f"nobody may steer this process: {self._advice}")
+                raise AccessDeniedError(f"nobody may control this process: {self._advice}")
             name = named_by(request)
             user = admitted(name, self._users.get(name))
             check_signature(request, user)

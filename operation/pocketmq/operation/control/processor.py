@@ -80,7 +80,8 @@ class ControlProcessor:
         clock = self._clock
         if not isinstance(clock, ManualClock):
             raise BadRequestError(
-                "this process runs on the real clock; start it with --clock manual to move it",
+                "this process uses the real clock, which cannot be moved; start the process with "
+                "--clock manual to move its clock",
                 code=ResponseCode.ILLEGAL_OPERATION,
             )
         header = request.header(MoveClockRequestHeader)

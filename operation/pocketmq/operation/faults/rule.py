@@ -53,7 +53,9 @@ def check_deed(do: str) -> None:
         WrongFaultError: It is no `Deed`.
     """
     if do not in get_args(Deed):
-        raise WrongFaultError(f"no fault is called {do!r}; choose from {', '.join(get_args(Deed))}")
+        raise WrongFaultError(
+            f"there is no fault named {do!r}; choose from {', '.join(get_args(Deed))}"
+        )
 
 
 class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -98,20 +100,29 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         """
         # Without a delay such a rule would fire, be counted, and change nothing.
         if self.do in ("delay", "slow-fsync") and not self.delay_ms:
-            raise WrongFaultError(f"{self.do} needs delay_ms, such as 800 (--delay-ms 800)")
+            raise WrongFaultError(
+                f"the fault {self.do} needs a delay; set delay_ms, such as 800 (--delay-ms 800)"
+            )
         if self.do == "partition":
             if not self.role or not self.other or self.role == self.other:
-                raise WrongFaultError("a partition needs two sides: role and other")
+                raise WrongFaultError(
+                    "a partition needs two different sides; set role to one side and other to "
+                    "the other side"
+                )
             # Frames of a partition are held and not judged, so there is nothing to count.
             if self.nth or self.times or self.probability != 1 or self.code is not None:
                 raise WrongFaultError(
-                    "a partition lasts until it is cleared; give only role and other"
+                    "a partition lasts until it is cleared; set only role and other, and leave "
+                    "out all other fields"
                 )
         elif self.other is not None:
-            raise WrongFaultError("other is only for partitions; give only role")
+            raise WrongFaultError("only a partition can have the field other; leave the field out")
         # The disk does not know for which request it writes.
         if self.do in DISK_DEEDS and (self.code is not None or self.topic or self.group):
-            raise WrongFaultError(f"{self.do} knows no code, topic or group; leave them out")
+            raise WrongFaultError(
+                f"the fault {self.do} is about the disk, which knows no code, topic or group; "
+                "leave these fields out"
+            )
         return msgspec.structs.replace(
             self,
             code=None if self.code is None else _number(self.code, RequestCode),
@@ -156,7 +167,7 @@ def _number(code: int | str, codes: type[RequestCode] | type[ResponseCode]) -> i
         kind = "request" if codes is RequestCode else "response"
         near = _like(text.upper(), [each.name for each in codes])
         advice = f"write {' or '.join(near)}" if near else "docs/generated/codes.md lists them"
-        raise WrongFaultError(f"no {kind} code is called {code!r}; {advice}") from None
+        raise WrongFaultError(f"there is no {kind} code named {code!r}; {advice}") from None
 
 
 def _like(text: str, names: list[str]) -> list[str]:

@@ -124,7 +124,7 @@ class FaultyTcp(TcpNetwork):
     def _check(self, address: str) -> None:
         if address in self._book.cut_addresses:
             # Callers handle this error already: a cut network fails in the same way.
-            raise ConnectError(address, "a fault rule cuts us off from it")
+            raise ConnectError(address, "a fault rule cuts this process off from that address")
 
 
 class FaultProcessor:
@@ -148,7 +148,7 @@ class FaultProcessor:
         """
         if not peer.address.startswith(_LOOPBACK):
             raise BadRequestError(
-                "faults can be set only from the machine on which the role runs",
+                "the faults of a role can be set only from the machine on which the role runs",
                 code=ResponseCode.NO_PERMISSION,
             )
         orders = decode_body(request.body_view, FaultOrders, request.encoding)

@@ -105,9 +105,9 @@ class MemberDoor:
             log.warning("request.of_stranger", peer=peer.address, request=request_name(code))
         # Refuse instead of closing: the user of a tool without the secret reads what to do.
         raise BadRequestError(
-            f"{request_name(code)} is only for members of the cluster, and this connection has "
-            "not proven that it knows their secret. Start a role with members_must_prove, the "
-            "cluster's member_secret_file and TLS; give a client or command "
+            f"{request_name(code)} is only for members of the cluster, but this connection has "
+            "not proven that it knows the cluster's member secret. Start a role with "
+            "members_must_prove, member_secret_file and TLS; give a client or command "
             f"POCKETMQ_MEMBER_SECRET_FILE and TLS{_FOR_OTHERS if code in ROUTES else ''}",
             code=ResponseCode.NO_PERMISSION,
         )

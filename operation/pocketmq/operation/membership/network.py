@@ -92,7 +92,9 @@ class MemberNetwork:
             # `closed` has not reported this connection, so the caller must not get it as an open
             # one.
             if channel.closed.done():
-                raise ConnectError(address, "the peer closed the connection right after its proof")
+                raise ConnectError(
+                    address, "the peer closed the connection right after the proof of membership"
+                )
         # Also when cancelled: nobody else knows of this connection yet.
         except BaseException:
             channel.close()

@@ -66,7 +66,7 @@ class SecurityOptions(TlsOptions):
             raise ConfigError(
                 "members_must_prove",
                 "it needs TLS, which is off",
-                advice="add --tls-enable, and --tls-server-mode permissive or enforcing",
+                advice="add --tls-enable, and set --tls-server-mode to permissive or enforcing",
             )
         if self.member_secret_file is None:
             raise ConfigError("member_secret_file", "no file is named", advice=_MAKE)
@@ -172,9 +172,10 @@ def read_secrets(path: Path) -> Secrets:
     # As `ssh` does with its keys: a secret that others may read proves nothing.
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
-            "member_secret_file", f"users other than the owner may read or write {path}",
+            "member_secret_file",
+            f"{path} must be accessible only to its owner, but other users may read or write it",
             advice=f"chmod 600 {path}",
-        )  # fmt: skip
+        )
     lines = [line.strip() for line in text.strip().split(b"\n")]
     # Each costs a hash for each wrong proof.
     if len(lines) > MOST_SECRETS:
@@ -182,7 +183,7 @@ def read_secrets(path: Path) -> Secrets:
             "member_secret_file",
             f"{path} has {counted(len(lines), 'line')}, but may have at most {MOST_SECRETS} "
             "secrets, one on each line",
-            advice="delete the lines that no member uses any more",
+            advice="delete the lines with secrets that no member uses any more",
         )
     try:
         own, *others = [Secret(line) for line in lines]

@@ -80,7 +80,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
         raise MissingToolError(
             "cryptography",
             "making a certificate for TLS",
-            "pip install 'pocketmq[tls]', or give certificates (docs/tls.md)",
+            "run pip install 'pocketmq[tls]', or give certificates of your own (docs/tls.md)",
         ) from exc
     # EC instead of RSA: the key is made quickly, and signatures cost a flooded port less.
     key = ec.generate_private_key(ec.SECP256R1())

@@ -123,22 +123,25 @@ def _show(context: ssl.SSLContext, own: KeyPair) -> None:
         # OpenSSL accepts such a key, but RocketMQ would not start with it.
         if any(old in text for old in _OLD_KEYS):
             raise ConfigError(
-                str(own.key), "the key is not PKCS#8, which RocketMQ wants",
-                advice="convert it: openssl pkcs8 -topk8 -nocrypt -in OLD -out NEW",
-            )  # fmt: skip
+                str(own.key),
+                "the key must be in PKCS#8 format, because RocketMQ reads no other format",
+                advice="convert the key: openssl pkcs8 -topk8 -nocrypt -in OLD -out NEW",
+            )
         # A callable, since OpenSSL would ask at the terminal.
         context.load_cert_chain(own.certificate, own.key, lambda: own.password)
     except ssl.SSLError as exc:
         raise ConfigError(
             f"{own.certificate}, {own.key}",
             f"the certificate and the key cannot be used: {exc.reason or exc}",
-            advice="give a certificate chain (PEM), its PKCS#8 key, and the key's password if "
-            "there is one",
+            advice=(
+                "give a PEM certificate chain, its PKCS#8 key, and the key's password if the "
+                "key has one"
+            ),
         ) from exc
     # `ssl.SSLError` is one too, so it comes first.
     except OSError as exc:
         name = exc.filename or f"{own.certificate} or {own.key}"
-        raise ConfigError(str(name), f"it cannot be read: {exc.strerror or exc}") from exc
+        raise ConfigError(str(name), f"the file cannot be read: {exc.strerror or exc}") from exc
 
 
 def _trust(context: ssl.SSLContext, trust: Path | None, purpose: ssl.Purpose) -> None:
@@ -150,6 +153,8 @@ def _trust(context: ssl.SSLContext, trust: Path | None, purpose: ssl.Purpose) ->
         context.load_verify_locations(trust)
     except ssl.SSLError as exc:
         reason = exc.reason or str(exc)
-        raise ConfigError(str(trust), f"the file has no PEM certificates: {reason}") from exc
+        raise ConfigError(
+            str(trust), f"the file must contain PEM certificates, but OpenSSL reports: {reason}"
+        ) from exc
     except OSError as exc:
-        raise ConfigError(str(trust), f"it cannot be read: {exc.strerror or exc}") from exc
+        raise ConfigError(str(trust), f"the file cannot be read: {exc.strerror or exc}") from exc

@@ -68,7 +68,9 @@ def limit_ciphers(context: ssl.SSLContext, ciphers: Sequence[str]) -> None:
     speaks_1_3 = context.maximum_version != ssl.TLSVersion.TLSv1_2 and len(of_1_2) < len(names)
     if not speaks_1_2 and not speaks_1_3:
         raise ConfigError(
-            "tls.ciphers", "none of these ciphers belongs to the versions in tls.protocols"
+            "tls.ciphers",
+            "none of these ciphers can be used with the TLS versions in tls.protocols; add a "
+            "cipher of one of these versions",
         )
     if of_1_2:
         context.set_ciphers(":".join(of_1_2))

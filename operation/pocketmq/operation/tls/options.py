@@ -212,7 +212,7 @@ class TlsOptions:
         )  # fmt: skip
         if own is None:
             raise ConfigError(
-                "tls.server.certPath", "there is no certificate, and test mode is off",
+                "tls.server.certPath", "no certificate is configured, and TLS test mode is off",
                 advice="give a certificate and its key, or leave tls.test.mode.enable on",
             )  # fmt: skip
         # RocketMQ asks for no certificate unless both options say so.
@@ -265,7 +265,8 @@ def _pair(prefix: str, certificate: Path | None, key: Path | None, password: str
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
+        missing, given = ("certPath", "keyPath") if key is not None else ("keyPath", "certPath")
         raise ConfigError(
-            f"{prefix}.{'certPath' if certificate is None else 'keyPath'}", "the other one is named"
+            f"{prefix}.{missing}", f"this option is missing, although {prefix}.{given} is given"
         )
     return KeyPair(certificate.expanduser(), key.expanduser(), password)
