@@ -234,7 +234,7 @@ async def test_progress_in_so_many_queues_is_told_at_once(
         for header in (everything, QueryConsumeTimeSpanRequestHeader(topic="wide", group="g0")):
             took_s, answer = cost_of(rig, header, b"", encoding)
             assert answer.code == ResponseCode.SYSTEM_ERROR
-            assert "one answer holds at most 5000" in (answer.remark or "")
+            assert "one answer can contain at most 5000 queues" in (answer.remark or "")
             assert took_s < slowest_s()
         await voice.create_topic("wide", queues=MOST_QUEUES)
         took_s, answer = cost_of(rig, header, b"", encoding)
@@ -351,7 +351,7 @@ async def test_a_commit_for_a_queue_that_does_not_exist_is_refused(
         for queue_id in (4, -1, 120_000, 2**31 - 1):
             reply = await voice.commit(5, queue_id=queue_id)
             assert reply.code == profile.broker.invalid_parameter_code
-            assert "has 4 queues here" in (reply.remark or "")
+            assert "has only 4 queues on this broker" in (reply.remark or "")
         reply = await voice.commit(5, topic="nowhere")
         assert reply.code == ResponseCode.TOPIC_NOT_EXIST
         assert (await voice.commit(5, queue_id=3)).code == 0

@@ -245,4 +245,4 @@ async def test_who_cannot_be_asked_is_named(tmp_path: Path) -> None:
             code, text = await refused(
                 "consumers", consumer.client_id, msg_id[:16] + f"{10_000:016X}"
             )
-            assert (code, "no message is stored at offset 10000" in text) == (1, True)
+            assert (code, "no message is stored at commit log offset 10000" in text) == (1, True)

@@ -291,7 +291,7 @@ def test_a_wrong_variable_is_one_line(
     monkeypatch.setenv("POCKETMQ_LOOP", "none")
     assert pocketmq(["topic", "list"]) == 1
     gc.collect()  # a coroutine that nobody awaited would be told of now
-    assert one_line(capsys).startswith("pocketmq: POCKETMQ_LOOP: 'none' is not one of asyncio")
+    assert one_line(capsys).startswith("pocketmq: POCKETMQ_LOOP: 'none' is not an event loop")
 
 
 def test_a_variable_that_no_option_has_is_named(

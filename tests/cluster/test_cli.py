@@ -225,7 +225,10 @@ def test_without_a_cluster_the_error_says_how_to_start_one() -> None:
         (["up", "--foo"], "pocketmq up: no such option: --foo; see `pocketmq up --help`"),
         (["upp"], "pocketmq: no such command 'upp'; did you mean 'up'? see `pocketmq --help`"),
         (["up", "--brokers", "x"], "pocketmq up: invalid value for '--brokers'"),
-        (["topic", "list", "-n", "nonsense"], "pocketmq: nameservers: 'nonsense' is no address"),
+        (
+            ["topic", "list", "-n", "nonsense"],
+            "pocketmq: nameservers: 'nonsense' is not an address",
+        ),
         (["clock", "advance", "soon"], "pocketmq: 'soon' is no duration; write 126"),
         (["consume", "t", "--strategy", "luck"], "pocketmq: strategy: there is no 'luck'"),
         (["up", "--config", "/no/such.toml"], "pocketmq: /no/such.toml: cannot be read"),

@@ -144,5 +144,5 @@ def test_rebuild_then_verify_is_clean(root: Path) -> None:
 def test_a_folder_without_a_store_is_refused_in_one_line(command: str, tmp_path: Path) -> None:
     ran = store(command, tmp_path)
     assert ran.returncode == 1
-    assert "no store root" in ran.stderr
+    assert "is not a store root" in ran.stderr
     assert len(ran.stderr.splitlines()) == 1

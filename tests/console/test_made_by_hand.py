@@ -180,7 +180,7 @@ def test_a_wrong_change_of_a_group_is_one_line(pocketmq: Cluster, console: Conso
         assert "is the cluster's own and cannot be changed" in console("group", *words).error
     assert "a b" in console("group", "create", "a b").error
     for name, value, problem in (
-        ("--attributes", "x=1", "known are priority.factor, written as +key=value or -key"),
+        ("--attributes", "x=1", "write +key=value or -key with one of these keys: priority.factor"),
         ("--group-retry-policy", "{", "--group-retry-policy: '{'"),
         ("--group-retry-policy", '{"type": 7}', "--group-retry-policy: "),
     ):

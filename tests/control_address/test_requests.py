@@ -388,7 +388,7 @@ def test_faults_are_declared_listed_and_cleared(cluster: Cluster) -> None:
         ({"do": "burn"}, "Invalid enum value 'burn'"),
         ({"do": "drop", "role": "broker-z"}, "this cluster has nameserver-1, broker-a"),
         ({"do": "drop", "probability": 2}, "`float` <= 1"),
-        ({"do": "delay"}, "delay needs delay_ms"),
+        ({"do": "delay"}, "the fault delay needs a delay"),
     ],
 )
 def test_a_wrong_fault_is_refused(cluster: Cluster, rule: object, said: str) -> None:

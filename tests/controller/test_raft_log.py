@@ -136,7 +136,9 @@ def test_missing_lines_are_named() -> None:
 
 
 def test_another_controller_s_journal_is_refused_with_its_first_line() -> None:
-    with pytest.raises(ValueError, match="1 g n0', not with 'pocketmq-controller 1 g n1': the"):
+    with pytest.raises(
+        ValueError, match="1 g n0', but must begin with 'pocketmq-controller 1 g n1': the"
+    ):
         journal.parse(text_of(), "g", "n1")
-    with pytest.raises(ValueError, match=f"begins with '{'x' * 100}', not"):
+    with pytest.raises(ValueError, match=f"begins with '{'x' * 100}', but"):
         journal.parse("x" * 200, "g", "n1")

@@ -123,7 +123,7 @@ class Served:
                 continue
             entry = f"{place[2] * 20 % QUEUE_FILE}"
             if place[2] in (event.get("offset"), event.get("first")) or (
-                event["event"] == "queue.rebuilt" and f"at byte {entry};" in event["error"]
+                event["event"] == "queue.rebuilt" and f"(at byte {entry});" in event["error"]
             ):
                 return True
         return False

@@ -51,14 +51,14 @@ class AttributeRules:
             if sign not in ("+", "-") or key not in self._values:
                 known = ", ".join(self._values) or "none"
                 raise self._refused(
-                    f"attribute {change!r} is not understood; known are {known}, written as "
-                    "+key=value or -key"
+                    f"attribute {change!r} is unknown or has a wrong form; write +key=value or "
+                    f"-key with one of these keys: {known}"
                 )
             if current is not None and key in self._fixed:
-                raise self._refused(f"{key} can only be set when a topic is created")
+                raise self._refused(f"attribute {key} can be set only when its topic is created")
             if sign == "-":
                 if current is None or key not in current:
-                    raise self._refused(f"there is no attribute {key} to delete")
+                    raise self._refused(f"attribute {key} cannot be deleted, because it is not set")
                 attributes.pop(key, None)
             else:
                 self._check(key, self._values[key], value)
@@ -69,10 +69,13 @@ class AttributeRules:
         if isinstance(allowed, range):
             if not (value.isascii() and value.isdecimal() and int(value[:12]) in allowed):
                 raise self._refused(
-                    f"{key} cannot be {value}; choose {allowed.start} to {allowed.stop - 1}"
+                    f"attribute {key} must be a number from {allowed.start} to "
+                    f"{allowed.stop - 1}, but is {value}"
                 )
         elif value not in allowed:
-            raise self._refused(f"{key} cannot be {value}; choose {', '.join(allowed)}")
+            raise self._refused(
+                f"attribute {key} must be one of {', '.join(allowed)}, but is {value}"
+            )
 
     def _refused(self, remark: str) -> RequestRefusedError:
         # In 5.x every failure in there is an exception that says so.

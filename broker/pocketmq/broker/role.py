@@ -56,7 +56,7 @@ class RoleState:
             ValueError: the epoch is older than the present one (I-2).
         """
         if epoch < self.epoch:
-            raise ValueError(f"epoch {epoch} is older than {self.epoch}")
+            raise ValueError(f"epoch {epoch} is older than the current epoch {self.epoch}")
         self.role, self.broker_id, self.epoch = role, broker_id, epoch
         self.leads = role is not BrokerRole.SLAVE
         self.master_is_known = self.acts = False

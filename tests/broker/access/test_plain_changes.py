@@ -318,7 +318,7 @@ async def test_changes_that_wait_are_bounded(
         assert 3 <= len(answers) - len(refused) <= 4, "one of them may have begun"
         for each in refused:
             assert each.code == ResponseCode.SYSTEM_BUSY
-            assert "3 changes of accounts are waiting" in (each.remark or "")
+            assert "3 changes of accounts are already waiting" in (each.remark or "")
         assert held(path)["dataVersion"][0]["counter"] == len(answers) - len(refused)
         assert (await ask(rig, DELETE)).code == ResponseCode.SUCCESS, "later there is room again"
 

@@ -157,7 +157,7 @@ async def test_a_number_out_of_its_bounds_is_refused(tmp_path: Path) -> None:
         assert remark is not None
         assert "brokerPermission ('9' is not 0 up to 7)" in remark
         assert "transactionCheckInterval ('0' is not 100 or more)" in remark
-        assert "'noon' is no list of hours" in remark
+        assert "'noon' must be a list of hours" in remark
         assert "records ('0' is not 1 or more)" in remark
         assert rig.broker.core.config.broker_permission == 6
 

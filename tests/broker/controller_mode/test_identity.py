@@ -30,7 +30,7 @@ async def test_a_claim_is_noted_before_it_is_made_and_kept_when_it_is_accepted(
 
 async def test_the_store_of_another_broker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "brokerIdentity").write_text("C#broker-b#1")
-    with pytest.raises(DiskError, match="start the broker with the cluster and name"):
+    with pytest.raises(DiskError, match="start the broker with the cluster name and"):
         await IdentityFiles(str(tmp_path), OsDisk()).load("C", "broker-a")
     (tmp_path / "brokerIdentity").write_text("nonsense")
     with pytest.raises(DiskError, match="no identity"):

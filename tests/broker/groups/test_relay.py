@@ -155,7 +155,7 @@ async def test_what_cannot_be_consumed_directly_is_refused_in_rocketmqs_words(  
     assert await refused(directly(sent.msg_id, "x")) == "The Consumer <readers> <x> not online"
     nameless = ConsumeMessageDirectlyRequestHeader(consumer_group="readers", msg_id=sent.msg_id)
     assert await refused(nameless) == "The Consumer <readers> <None> not online"
-    assert "no message is stored at offset 77" in await refused(
+    assert "no message is stored at commit log offset 77" in await refused(
         directly(sent.msg_id[:16] + f"{77:016X}")
     )
     assert "has not 32 or 56 hex characters" in await refused(directly("ABC"))

@@ -54,8 +54,8 @@ def test_a_heartbeat_follows_5_s_of_silence_and_says_the_next_offset() -> None: 
 @pytest.mark.parametrize(
     ("offset", "low", "says"),
     [
-        (2501, 0, "slave:1 ends at 2501, after the master's, which ends at 2500"),
-        (500, 1000, "were deleted"),
+        (2501, 0, "slave:1 ends at 2501, but the master's log ends earlier, at 2500"),
+        (500, 1000, "has deleted the messages in between"),
     ],
 )
 def test_a_slave_that_cannot_be_continued_is_told_why(offset: int, low: int, says: str) -> None:
@@ -166,7 +166,7 @@ def test_one_byte_is_appended_too() -> None:
 def test_a_frame_elsewhere_ends_the_link_also_as_a_heartbeat() -> None:  # H-25
     master = MasterLink(HaRules(), 100, now=0.0)
     for size in (0, 50):
-        with pytest.raises(HaStreamError, match="this log ends at 100"):
+        with pytest.raises(HaStreamError, match="this slave's log ends at 100"):
             master.framed(150, size, 100, 1.0)
 
 

@@ -304,8 +304,8 @@ async def test_services_of_a_master_do_not_run_on_a_slave(rig: ReplicaRig) -> No
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"broker_role": SLAVE}, "a slave's id is above 0"),
-        ({"broker_id": 2}, "a master's id is 0"),
+        ({"broker_role": SLAVE}, "the id of a slave must be above 0"),
+        ({"broker_id": 2}, "the id of a master must be 0"),
         ({"in_sync_replicas": 0}, "0 replicas"),
     ],
 )

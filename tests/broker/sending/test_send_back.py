@@ -176,7 +176,7 @@ async def test_a_group_whose_name_leads_elsewhere_writes_nowhere(
         for delay_level in (-1, 0):
             reply = await voice.send_back(message, group=group, delay_level=delay_level)
             assert reply.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            assert "cannot retry: it " in (reply.remark or "")
+            assert "cannot retry messages: the group " in (reply.remark or "")
         assert rig.broker.groups.get(group) is None
         assert [m.body for m in await rig.queue("orders")] == [b"hello"]
     found = files_below(tmp_path)

@@ -97,20 +97,23 @@ def test_no_broker_opens_it_and_nothing_is_rebuilt(root: Path) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     config = StoreConfig(store_path_root_dir=str(root))
     store = MessageStore(config, OsDisk(), ManualClock(0), PROFILE_5_X.broker)
-    with pytest.raises(DiskError, match=r"can only read it.*give the broker an empty store"):
+    with pytest.raises(DiskError, match=r"can read but not write.*give the broker an empty store"):
         store.load()
-    with pytest.raises(DiskError, match="can only read it"):
+    with pytest.raises(DiskError, match="can read but not write"):
         Rebuild(OsDisk(), str(root), ManualClock(0), PROFILE_5_X.broker)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def test_two_logs_for_the_same_offsets_are_refused(root: Path) -> None:
     shutil.copytree(root / "dledger-n0", root / "dledger-n1")
-    with pytest.raises(DiskError, match="two logs of DLedger's; move one of the two logs away"):
+    with pytest.raises(
+        DiskError,
+        match=r"only one log of DLedger, but .*; move one of the two logs to another folder",
+    ):
         StoppedStore(OsDisk(), str(root))
     shutil.rmtree(root / "dledger-n1")
     shutil.copy(root / "dledger-n0" / "data" / f"{LEDGER_BEGIN:020d}", root / "commitlog")
-    with pytest.raises(DiskError, match="hold the same log offsets"):
+    with pytest.raises(DiskError, match="contain the same log offsets"):
         StoppedStore(OsDisk(), str(root))
 
 

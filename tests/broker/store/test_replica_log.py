@@ -347,7 +347,7 @@ async def test_a_cut_takes_queues_along_and_holds_after_a_crash(
     before = queues_of(store)
     at = store.reads.physical_offset("T1", 1, 10)
     assert at is not None
-    with pytest.raises(StoreFileError, match="no record begins at log offset"):
+    with pytest.raises(StoreFileError, match="because no record begins there"):
         await store.replica.truncate(at + 1)
     assert await store.replica.truncate(at) > 0
     cut = queues_of(store)

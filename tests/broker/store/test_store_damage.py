@@ -59,7 +59,7 @@ def end_of(template: Template) -> int:
 
 def error_of(served: Served) -> StoreFileError:
     assert isinstance(served.error, StoreFileError), served.error
-    assert "at byte" in str(served.error)
+    assert f"(at byte {served.error.position})" in str(served.error) or not served.error.position
     return served.error
 
 

@@ -354,7 +354,7 @@ def test_stores_are_found_in_a_folder_of_them(root: Path, tmp_path: Path) -> Non
     (tmp_path / "all/notes.txt").write_text("no store")
     found = find_stores(OsDisk(), str(tmp_path / "all"))
     assert found == [str(tmp_path / "all/broker-a"), str(tmp_path / "all/broker-b")]
-    with pytest.raises(CallerError, match="no store root"):
+    with pytest.raises(CallerError, match="is not a store root"):
         find_stores(OsDisk(), str(tmp_path / "all/logs"))
 
 

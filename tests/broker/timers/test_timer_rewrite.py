@@ -62,7 +62,7 @@ def test_what_is_due_goes_to_its_own_topic(properties: dict[str, str]) -> None:
 def test_properties_that_leave_its_delivery_no_room_are_refused() -> None:
     room = MAX_PROPERTIES_BYTES - 200
     assert REWRITE(sent(), LATER | {"a": "x" * (room - 100)}, NOW_MS) is True
-    with pytest.raises(RequestRefusedError, match="because its delivery adds some"):
+    with pytest.raises(RequestRefusedError, match="because its delivery adds more"):
         REWRITE(sent(), LATER | {"a": "x" * room}, NOW_MS)
 
 

@@ -160,7 +160,7 @@ def test_a_waiting_message_names_its_time_and_its_place() -> None:  # T-105
 
 def test_there_is_room_for_what_delivery_adds() -> None:
     check_room(bytes(32_767 - 128))
-    with pytest.raises(RequestRefusedError, match="may have 32639 bytes") as caught:
+    with pytest.raises(RequestRefusedError, match="may have at most 32639 bytes") as caught:
         check_room(bytes(32_767 - 127))
     assert caught.value.code == ResponseCode.MESSAGE_ILLEGAL
 

@@ -291,7 +291,7 @@ async def test_a_late_commit_and_the_answer_to_a_check_deliver_once(rig: BrokerR
     assert await delivered(rig) == ["a"]
     refused = await end(voice, sent, ROLLBACK)
     assert refused.code == 604
-    assert "decided already: commit" in (refused.remark or "")
+    assert "already decided, with the outcome commit" in (refused.remark or "")
 
 
 async def test_what_was_rolled_back_can_not_be_committed(rig: BrokerRig) -> None:

@@ -124,7 +124,9 @@ def assemble_access(core: BrokerCore) -> Access:
     if config.acl_enable and core.profile.broker.plain_acl:
         if guard is not None:
             raise ConfigError(
-                "acl_enable", "ACL 1.0 and users with rules are both on", advice="turn one off"
+                "acl_enable",
+                "ACL 1.0 and users with rules cannot be on at the same time",
+                advice="turn one off",
             )
         guard = plain = PlainGuard()
         plain_files = PlainAclFiles(plain_file, core.clock, plain.use)

@@ -39,7 +39,8 @@ def assemble_acting_master(
         if config.enable_slave_acting_master:
             raise ConfigError(
                 "enable_slave_acting_master",
-                "with controllers no slave acts as master, because they elect another one",
+                "in controller mode, a slave cannot act as master, because controllers elect a "
+                "new master",
                 advice="leave out --enable-slave-acting-master or --enable-controller-mode",
             )
         return Subject(processors=(NoGroupProcessor(),))

@@ -163,7 +163,7 @@ class Preparation(Service):
             left_s = ends_at - clock.monotonic()
             if left_s <= 0:
                 raise BrokerError(
-                    1, f"slave {slave} has not begun to copy the log after {STREAM_TIMEOUT_S:g} s"
+                    1, f"slave {slave} did not begin to copy the log within {STREAM_TIMEOUT_S:g} s"
                 )
             with clock.peer_wait():
                 await clock.wait(self._streams, left_s)

@@ -152,7 +152,7 @@ class GroupViewsProcessor:
             queues += sum(config.read_queue_nums for config in topics)
             wanted.append((group, topics))
             # Check before anything is read: the answer grows with the number of queues.
-            _check_queues(queues, "the groups here have together at least")
+            _check_queues(queues, "the groups on this broker together have at least")
         tables: list[dict[str, list[ConsumeStats]]] = []
         lag = in_flight = 0
         for group, topics in wanted:
@@ -208,8 +208,8 @@ def _check_queues(count: int, who: str) -> None:
     if count > MOST_QUEUES:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
-            f"{who} {counted(count, 'queue')}, and one answer holds at most {MOST_QUEUES}: ask for "
-            "the progress of one group (GET_CONSUME_STATS)",
+            f"{who} {counted(count, 'queue')}, but one answer can contain at most {MOST_QUEUES} "
+            "queues; ask for the progress of one group (GET_CONSUME_STATS)",
         )
 
 

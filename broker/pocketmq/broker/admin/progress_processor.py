@@ -72,7 +72,7 @@ class ProgressProcessor:
         config = self._topics.get(topic)
         if config is None:
             raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist on this broker"
             )
         reads = self._reads
         table = {}

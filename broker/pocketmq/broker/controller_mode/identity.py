@@ -62,9 +62,11 @@ class IdentityFiles:
             if (found.cluster, found.name) != (cluster, name):
                 raise DiskError(
                     path,
-                    f"the store belongs to broker {found.cluster}#{found.name}, and this one is "
-                    f"{cluster}#{name}",
-                    advice="start the broker with the cluster and name of the store",
+                    f"the store belongs to broker {found.cluster}#{found.name}, but this broker "
+                    f"is {cluster}#{name}",
+                    advice=(
+                        "start the broker with the cluster name and the broker name of its store"
+                    ),
                 )
             return found
         return None

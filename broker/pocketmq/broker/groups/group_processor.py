@@ -129,7 +129,8 @@ class GroupProcessor:
         config = self._groups.find_or_create(name, self._clock.time_ms())
         if config is None:
             raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {name} does not exist here"
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"group {name} does not exist on this broker",
             )
         return request.reply(body=encode_body(config, request.encoding))
 

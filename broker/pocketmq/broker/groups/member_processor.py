@@ -100,7 +100,8 @@ class MemberProcessor:
         info = self._consumers.get(group)
         if info is None:
             raise RequestRefusedError(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"no member of group {group} is connected"
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"no member of group {group} is connected to this broker",
             )
         body = ConsumerConnection(
             connection_set=[_connection(member) for member in info.members.values()],
@@ -118,7 +119,8 @@ class MemberProcessor:
         members = self._producers.members(group)
         if not members:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no member of producer group {group} is connected"
+                ResponseCode.SYSTEM_ERROR,
+                f"no member of producer group {group} is connected to this broker",
             )
         body = ProducerConnection(connection_set=[_connection(member) for member in members])
         return request.reply(body=encode_body(body, request.encoding))

@@ -137,7 +137,7 @@ class RelayProcessor:
         record = self._core.store.lookup(offset)
         if record is None:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no message is stored at offset {offset}"
+                ResponseCode.SYSTEM_ERROR, f"no message is stored at commit log offset {offset}"
             )
         return record
 
@@ -160,7 +160,8 @@ class RelayProcessor:
         if not members:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
-                f"group {header.group} has no client {header.client_addr} here",
+                f"no client {header.client_addr} of group {header.group} is connected to this "
+                "broker",
             )
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         futures = [_ask(member, header, b"", STATUS_TIMEOUT_S, code=code) for member in members]
@@ -182,7 +183,7 @@ class RelayProcessor:
         info = self._consumers.get(group)
         if info is None:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no member of group {group} is connected here"
+                ResponseCode.SYSTEM_ERROR, f"no member of group {group} is connected to this broker"
             )
         return info
 

@@ -87,7 +87,7 @@ class OffsetProcessor:
         if offset is None:
             raise RequestRefusedError(
                 ResponseCode.QUERY_NOT_FOUND,
-                f"group {group} has no offset in queue {queue_id} of {topic}; it may be new",
+                f"group {group} has no offset in queue {queue_id} of {topic}; the group may be new",
             )
         return request.reply(OffsetResponseHeader(offset=offset))
 
@@ -117,7 +117,8 @@ class OffsetProcessor:
         # 4.9 keeps whatever a client commits (B-33).
         if self._profile.check_offset_commits and self._groups.get(group) is None:
             raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist here"
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"group {group} does not exist on this broker",
             )
         self._check_queue(topic, queue_id)
         # Only the first commit in a queue takes memory.
@@ -149,7 +150,7 @@ class OffsetProcessor:
         config = self._topics.get(topic)
         if config is None:
             raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist on this broker"
             )
         queues = max(config.read_queue_nums, config.write_queue_nums)
         # A queue that was removed by shrinking the topic may have messages, and so progress.
@@ -157,8 +158,8 @@ class OffsetProcessor:
             return
         raise RequestRefusedError(
             self._profile.invalid_parameter_code,
-            f"queue id {queue_id} is illegal: topic {topic} has {counted(queues, 'queue')} here, "
-            "so there is nothing to commit",
+            f"queue id {queue_id} is illegal: topic {topic} has only {counted(queues, 'queue')} "
+            "on this broker",
         )
 
     @handles(RequestCode.GET_ALL_CONSUMER_OFFSET)

@@ -76,7 +76,7 @@ class ResetProcessor:
             raise RequestRefusedError(
                 # Without server-side reset every refusal has this code (E-30).
                 ResponseCode.TOPIC_NOT_EXIST if server_side else ResponseCode.SYSTEM_ERROR,
-                f"topic {header.topic} does not exist here",
+                f"topic {header.topic} does not exist on this broker",
             )
         queue_ids = range(config.read_queue_nums)
         if server_side:
@@ -96,12 +96,14 @@ class ResetProcessor:
         if self._groups.get(header.group) is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"group {header.group} does not exist here",
+                f"group {header.group} does not exist on this broker",
             )
         # 5.x's tools may ask for one queue only (E-29).
         if header.queue_id >= 0:
             if header.queue_id not in queue_ids:
-                raise _out_of_range(f"queue {header.queue_id} of {header.topic} does not exist")
+                raise _out_of_range(
+                    f"queue {header.queue_id} of topic {header.topic} does not exist"
+                )
             queue_ids = range(header.queue_id, header.queue_id + 1)
         table = {}
         for queue_id in queue_ids:
@@ -115,12 +117,12 @@ class ResetProcessor:
             # queue.
             if not low <= offset <= high:
                 raise _out_of_range(
-                    f"offset {offset} is outside queue {queue_id} of {header.topic}, "
-                    f"which has {low} to {high}"
+                    f"offset {offset} is outside queue {queue_id} of {header.topic}, which has "
+                    f"the offsets {low} to {high}"
                 )
             table[queue_id] = offset
         if not table:
-            raise _out_of_range(f"No queues to reset: {header.topic} has none to read from")
+            raise _out_of_range(f"No queues to reset: topic {header.topic} has no read queues")
         for queue_id, offset in table.items():
             self._offsets.assign_reset(header.group, header.topic, queue_id, offset)
         return table
@@ -133,7 +135,8 @@ class ResetProcessor:
             if committed is None:
                 raise RequestRefusedError(
                     ResponseCode.SYSTEM_ERROR,
-                    f"group {header.group} has no offset in queue {queue_id} of {header.topic}",
+                    f"group {header.group} has no offset in queue {queue_id} of {header.topic}, "
+                    "so the offset cannot be reset",
                 )
             offset = self._offset_at(header.topic, queue_id, header.timestamp)
             # Without force a reset by time never skips messages.
@@ -142,7 +145,8 @@ class ResetProcessor:
         if info is None:
             raise RequestRefusedError(
                 ResponseCode.CONSUMER_NOT_ONLINE,
-                f"no member of group {header.group} is connected to push the offsets to",
+                f"no member of group {header.group} is connected, so the new offsets cannot be "
+                "sent to a member",
             )
         push = ResetConsumerClientOffsetRequestHeader(
             topic=header.topic,

@@ -284,8 +284,8 @@ class AckProcessor:
         if invisible_ms > most_s * 1000:
             raise RequestRefusedError(
                 ResponseCode.INVALID_PARAMETER,
-                f"invisibleTime is {invisible_ms} ms, and messages can be invisible for {most_s} s "
-                "at most (timerMaxDelaySec)",
+                f"invisibleTime is {invisible_ms} ms, but may be at most {most_s} s "
+                "(timerMaxDelaySec)",
             )
 
     # -- in order -------------------------------------------------------------------------------

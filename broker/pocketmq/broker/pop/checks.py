@@ -44,8 +44,8 @@ class PopChecks:
         if now_ms - born_ms - header.poll_time > LATE_MS:
             raise RequestRefusedError(
                 ResponseCode.POLLING_TIMEOUT,
-                f"the broker[{name}] pop message is timeout too much; do its clock and the "
-                "client's agree?",
+                f"the broker[{name}] pop message is timeout too much; check that the clocks of "
+                "the broker and the client agree",
             )
         # RocketMQ's order, because the first check that fails decides the answer's code (K-30).
         self._readable_broker()
@@ -65,8 +65,8 @@ class PopChecks:
             # RocketMQ hands such messages out and never revives them (K-39).
             raise RequestRefusedError(
                 ResponseCode.INVALID_PARAMETER,
-                f"invisibleTime is {header.invisible_time} ms, and messages can be invisible for "
-                f"{config.timer_max_delay_sec} s at most (timerMaxDelaySec)",
+                f"invisibleTime is {header.invisible_time} ms, but may be at most "
+                f"{config.timer_max_delay_sec} s (timerMaxDelaySec)",
             )
         return self.read(header.topic, header.queue_id, header.consumer_group, now_ms)
 
@@ -102,7 +102,8 @@ class PopChecks:
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{group}] does not exist, and may not be created by itself",
+                f"subscription group [{group}] does not exist, and the broker may not create the "
+                "group by itself",
             )
         if not config.consume_enable:
             raise RequestRefusedError(
@@ -124,7 +125,8 @@ class PopChecks:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
-                f"{counted(config.read_queue_nums, 'read queue')}; name the message's own queue",
+                f"{counted(config.read_queue_nums, 'read queue')}; send the id of the message's "
+                "own queue",
             )
 
     def offset(self, topic: str, queue_id: int, offset: int, *, end_passes: bool) -> None:
@@ -147,7 +149,7 @@ class PopChecks:
             raise RequestRefusedError(
                 ResponseCode.NO_MESSAGE,
                 f"offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{low}~{high}; "
-                "name the message's own queue and offset",
+                "send the message's own queue and offset",
             )
 
     def _topic(self, topic: str) -> TopicConfig:

@@ -274,7 +274,7 @@ def decode_check_point(body: bytes | memoryview) -> CheckPoint:
         and all(map(_is_long, (point.start_offset + each for each in distances)))
         and _is_long(point.pop_time_ms + point.invisible_ms)
     ):
-        raise BadRequestError(f"{_INVALID}: a number is out of range")
+        raise BadRequestError(f"{_INVALID}: one of its numbers is out of range")
     return point
 
 

@@ -79,8 +79,8 @@ class ReviveLog:
                 raise
             raise RequestRefusedError(
                 exc.code,
-                f"the receipt handle has an impossible time, {due_ms}; send the POP_CK of the "
-                "message unchanged",
+                f"the receipt handle has the impossible time {due_ms}; send the message's "
+                "property POP_CK unchanged",
             ) from exc
 
     def put(self, messages: Sequence[StoredMessage]) -> list[PutResult] | None:

@@ -146,8 +146,8 @@ class PullChecks:
         if not self._options().broker_permission & Perm.READ:
             raise self._forbidden(
                 ForbiddenType.BROKER,
-                f"broker {self._broker_name} may not be read: its brokerPermission does not "
-                "allow it",
+                f"broker {self._broker_name} cannot be read from: its brokerPermission does not "
+                "allow reads",
             )
         # Most groups are in the table; one that is not may be created (B-40).
         group = self._groups.table.get(header.consumer_group)
@@ -157,12 +157,14 @@ class PullChecks:
                 raise RequestRefusedError(
                     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                     f"subscription group {header.consumer_group} does not exist on broker "
-                    f"{self._broker_name}, and may not be created by itself",
+                    f"{self._broker_name}, and the broker may not create the group "
+                    "by itself",
                 )
         if not group.consume_enable:
             raise self._forbidden(
                 ForbiddenType.GROUP,
-                f"subscription group {header.consumer_group} may not consume: consumeEnable=false",
+                f"subscription group {header.consumer_group} is not allowed to consume: its "
+                "consumeEnable is false",
             )
         config = self._topics.table.get(header.topic)
         if config is None:
@@ -173,7 +175,8 @@ class PullChecks:
         if not config.perm & Perm.READ:
             raise self._forbidden(
                 ForbiddenType.TOPIC,
-                f"topic {header.topic} may not be read: its permission is {Perm.text(config.perm)}",
+                f"topic {header.topic} cannot be read from: its permission is "
+                f"{Perm.text(config.perm)}",
             )
         # Read queues count here: while a topic is being shrunk, it has more of them than write
         # queues.
@@ -222,22 +225,23 @@ class PullChecks:
         if info.is_broadcasting and not group.consume_broadcast_enable:
             raise self._forbidden(
                 ForbiddenType.BROADCASTING,
-                f"group {header.consumer_group} may not consume by broadcast",
+                f"group {header.consumer_group} is not allowed to consume by broadcast: its "
+                "consumeBroadcastEnable is false",
             )
         data = info.subscriptions.get(header.topic)
         # The topic is new to the group, or its members subscribe to different topics (B-23).
         if data is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"group {header.consumer_group} does not subscribe to {header.topic}; do all its "
-                "members subscribe to the same topics?",
+                f"group {header.consumer_group} does not subscribe to {header.topic}; check that "
+                "all its members subscribe to the same topics",
             )
         if data.sub_version < header.sub_version:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                f"the broker knows version {data.sub_version} of the subscription of group "
-                f"{header.consumer_group} to {header.topic}, but the pull has version "
-                f"{header.sub_version}",
+                f"the pull has version {header.sub_version} of the subscription of group "
+                f"{header.consumer_group} to {header.topic}, but the broker knows only the older "
+                f"version {data.sub_version}",
             )
         return data
 

@@ -38,7 +38,7 @@ class QueryProcessor:
         record = self._store.lookup(offset)
         if record is None:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no message is stored at offset {offset}"
+                ResponseCode.SYSTEM_ERROR, f"no message is stored at commit log offset {offset}"
             )
         return request.reply(body=record)
 
@@ -56,7 +56,7 @@ class QueryProcessor:
         limit = UNIQUE_KEY_LIMIT if header.unique_key_query else header.max_num
         if limit < 0:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"maxNum is {limit}; ask for 1 message or more"
+                ResponseCode.SYSTEM_ERROR, f"maxNum must not be negative, but is {limit}"
             )
         by_tag = (
             self._tags_are_indexed

@@ -151,9 +151,11 @@ def check_role(config: BrokerConfig) -> None:
         # DLedger wraps its records in entries: written as a plain log it would be lost (D-201).
         raise ConfigError(
             "enable_d_leger_commit_log",
-            "PocketMQ cannot write a commit log of DLedger",
-            advice="use --enable-controller-mode with --controllers host:port, which also "
-            "elects masters; leave out dLegerGroup, dLegerPeers and dLegerSelfId",
+            "PocketMQ cannot write a commit log in the format of DLedger",
+            advice=(
+                "leave out dLegerGroup, dLegerPeers and dLegerSelfId; to elect masters, use "
+                "--enable-controller-mode with --controllers host:port instead"
+            ),
         )
     if config.enable_controller_mode:
         if not config.controllers:
@@ -165,18 +167,18 @@ def check_role(config: BrokerConfig) -> None:
     if role is BrokerRole.SLAVE and broker_id <= MASTER_ID:
         raise ConfigError(
             "broker_id",
-            f"a slave's id is above 0, not {broker_id}",
-            advice="give each slave of a broker name an id of its own: --broker-id 1",
+            f"the id of a slave must be above 0, but is {broker_id}",
+            advice="give each slave of a broker name its own id, such as --broker-id 1",
         )
     if role.is_master and broker_id != MASTER_ID:
         raise ConfigError(
             "broker_id",
-            f"a master's id is 0, not {broker_id}",
+            f"the id of a master must be 0, but is {broker_id}",
             advice="leave --broker-id out, or add --broker-role SLAVE",
         )
     if config.in_sync_replicas < 1:
         raise ConfigError(
             "in_sync_replicas",
             counted(config.in_sync_replicas, "replica"),
-            advice="write 1 for the master alone, 2 for the master and one slave",
+            advice="write 1 for the master alone, or 2 for the master and one slave",
         )

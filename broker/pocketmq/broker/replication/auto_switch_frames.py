@@ -174,8 +174,8 @@ class MasterMessages:
             # With a length that no master sends, this side would wait for gigabytes.
             if layout is None or not 0 <= size <= self._max_body_bytes:
                 raise HaStreamError(
-                    f"a master's message has an unknown state {state} or a "
-                    f"wrong size of {size} bytes"
+                    f"a message of the master has an unknown state ({state}) or a wrong size "
+                    f"({size} bytes)"
                 )
             end = at + layout.size + size
             if end > len(view):
@@ -198,7 +198,8 @@ class MasterMessages:
 def _handshake(max_offset: int, last_epoch: int, body: memoryview) -> MasterHandshake:
     if len(body) % EPOCH.size:
         raise HaStreamError(
-            f"a handshake has {len(body)} bytes of epochs, but an epoch has {EPOCH.size} bytes"
+            f"the epochs in a handshake have {len(body)} bytes, which is not a multiple of "
+            f"{EPOCH.size}, the size of one epoch"
         )
     epochs = tuple(Epoch(epoch, start) for epoch, start in EPOCH.iter_unpack(body))
     return MasterHandshake(max_offset, last_epoch, epochs)

@@ -87,8 +87,8 @@ class EpochSlaveConnection(SlaveConnection):
         # The slave needs an id of its own: a copy of a store would count as two replicas (F-30).
         if message.slave_id <= 0 or message.slave_id == self._sync.own_id:
             raise HaStreamError(
-                f"the slave has id {message.slave_id}, but needs an id above 0 that is not this "
-                f"master's id {self._sync.own_id}"
+                f"the slave has id {message.slave_id}, but its id must be above 0 and different "
+                f"from this master's id {self._sync.own_id}"
             )
         self.slave_id = message.slave_id
         # Start a new link: an older handshake of this connection does not count any more.

@@ -170,9 +170,9 @@ class EpochMasterConnection(MasterConnection):
             # Without a common epoch the log would be cut to 0, and it may be the better one.
             if point == NO_POINT:
                 raise HaStreamError(
-                    "the master and this replica have no epoch in common: this store belongs "
-                    "to another cluster, or is too old; empty this replica's store, and start "
-                    "it again"
+                    "the master and this replica have no epoch in common: this store belongs to "
+                    "another cluster, or is too old; empty this replica's store, and start the "
+                    "replica again"
                 )
             cut = await store.replica.truncate(point)
             if cut:
@@ -183,7 +183,10 @@ class EpochMasterConnection(MasterConnection):
         safe = store.shippable_offset >= store.commit_log.max_offset
         # With SYNC_FLUSH only what is on the disk may be acknowledged (W-9).
         if not safe and await store.flush() is not PutStatus.PUT_OK:
-            raise HaStreamError("the log could not be flushed, so nothing can be acknowledged")
+            raise HaStreamError(
+                "this replica's log could not be flushed, so the replica cannot acknowledge "
+                "anything to its master"
+            )
         now = self._clock.monotonic()
         self.link = MasterLink(self._rules, store.commit_log.max_offset, now)
         self._has_begun = True

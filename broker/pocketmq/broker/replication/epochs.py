@@ -148,10 +148,13 @@ class Epochs:
         except (IndexError, ValueError) as exc:
             raise EpochsError(f"the epoch file cannot be read: {exc}") from exc
         if len(entries) != count:
-            raise EpochsError(f"{count} epochs are announced, {len(entries)} are there")
+            raise EpochsError(
+                f"the epoch file must have {count} epochs, as its first line says, but has "
+                f"{len(entries)}"
+            )
         # In RocketMQ 0 means that there is no CRC.
         if crc != 0 and crc32("".join(body).encode()) & 0x7FFFFFFF != crc:
-            raise EpochsError("the CRC of the epochs is wrong")
+            raise EpochsError("the epoch file is damaged: its CRC does not match its epochs")
         if any(a.epoch >= b.epoch or a.start >= b.start for a, b in pairwise(entries)):
             raise EpochsError("the epochs do not rise")
         return cls(entries)

@@ -69,7 +69,10 @@ class ReportReader:
             return None
         (offset,) = REPORT.unpack_from(data, whole - REPORT.size)
         if offset < 0:
-            raise HaStreamError(f"a slave reports offset {offset}: it does not speak this protocol")
+            raise HaStreamError(
+                f"the slave reports the impossible offset {offset}, so it does not speak this "
+                "protocol"
+            )
         return int(offset)
 
 
@@ -107,8 +110,8 @@ class FrameReader:
             # another protocol.
             if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
                 raise HaStreamError(
-                    f"the frame for offset {offset} has {size} bytes: the offset is impossible, "
-                    f"or the size is not between 0 and {self._max_body_bytes}"
+                    f"a frame of the master has offset {offset} and size {size}, but the offset "
+                    f"must be {NO_LOG} or more, and the size from 0 to {self._max_body_bytes}"
                 )
             end = at + HEAD.size + size
             if end > len(view):

@@ -65,9 +65,9 @@ class SlaveLink:
         # The slave is ahead of this master (F-1, W-3).
         if offset > log.high and self._rules.drop_reports_beyond_end:
             raise HaStreamError(
-                f"the log of slave {self.address} ends at {offset}, after the master's, which "
-                f"ends at {log.high}: the slave belongs to another cluster, or the master lost "
-                "messages; empty the slave's store"
+                f"the log of slave {self.address} ends at {offset}, but the master's log ends "
+                f"earlier, at {log.high}: the slave belongs to another cluster, or the master "
+                "lost messages; empty the slave's store"
             )
         # Only the first report decides where to begin; later ones only acknowledge.
         if self.next_offset == UNKNOWN:
@@ -83,8 +83,9 @@ class SlaveLink:
         # The slave's place was deleted here, so its log would get a gap.
         if offset < log.low:
             raise HaStreamError(
-                f"the slave's log ends at {offset}, and this master's begins at {log.low}: the "
-                "messages between were deleted; empty the slave's store"
+                f"the slave's log ends at {offset}, but this master's log begins later, at "
+                f"{log.low}: the master has deleted the messages in between; empty the slave's "
+                "store"
             )
         return offset
 

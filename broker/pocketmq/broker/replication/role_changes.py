@@ -181,7 +181,9 @@ class RoleChanges(Service):
         async with self._changing:
             # An older epoch may come late from another controller or from a name server.
             if epoch < self._role.epoch:
-                raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
+                raise ValueError(
+                    f"epoch {epoch} is older than the current epoch {self._role.epoch}"
+                )
             if epoch and epoch < self.epochs.table.last_number:
                 raise LaterEpochError(epoch, self.epochs.table.last_number)
             # From here on nothing may make this broker follow: its log becomes the master's.
@@ -235,10 +237,12 @@ class RoleChanges(Service):
             ValueError: a later epoch has begun here, or the id is a master's.
         """
         if broker_id <= MASTER_ID:
-            raise ValueError(f"a slave's id is above 0, not {broker_id}")
+            raise ValueError(f"the id of a slave must be above 0, but is {broker_id}")
         async with self._changing:
             if epoch < self._role.epoch:
-                raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
+                raise ValueError(
+                    f"epoch {epoch} is older than the current epoch {self._role.epoch}"
+                )
             # Puts are refused before the role is set, so that no message is taken in between.
             self._store.replica.follow()
             self._role.set(BrokerRole.SLAVE, broker_id, epoch)

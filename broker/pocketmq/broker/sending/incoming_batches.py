@@ -86,8 +86,8 @@ class IncomingBatches:
         if is_retry or len(header.topic) > MAX_TOPIC_CHARS:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"a batch may not go to {header.topic}: retry topics take single messages, and "
-                f"the name may have {MAX_TOPIC_CHARS} characters",
+                f"a batch cannot be sent to topic {header.topic}: the topic is a retry topic, or "
+                f"its name has more than {MAX_TOPIC_CHARS} characters",
             )
         batch = QueueBatch(
             plan.topic,

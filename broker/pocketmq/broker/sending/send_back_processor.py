@@ -71,7 +71,7 @@ class SendBackProcessor:
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"group {header.group[:300]} cannot retry: it "
+                f"group {header.group[:300]} cannot retry messages: the group "
                 f"{self._groups.why_not_made(header.group)}",
             )
         if not Perm.is_writable(self._permission()):
@@ -95,7 +95,8 @@ class SendBackProcessor:
         stored = self._store.lookup(header.offset)
         if stored is None:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no message is stored at offset {header.offset}"
+                ResponseCode.SYSTEM_ERROR,
+                f"no message is stored at commit log offset {header.offset}",
             )
         record = decode_record(stored)
         limit = max_reconsume_times(config, header.max_reconsume_times, request.version)

@@ -109,8 +109,8 @@ class SendChecks:
         if not cacheable and self._topics.is_ordered(topic):
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
-                f"broker {self._broker_name} takes no messages for the ordered topic {topic}: "
-                "its brokerPermission does not allow it",
+                f"broker {self._broker_name} accepts no messages for the ordered topic {topic}: "
+                "its brokerPermission does not allow writes",
             )
         try:
             check_topic(topic, max_retry_chars=self._max_retry_chars)
@@ -119,7 +119,8 @@ class SendChecks:
         # Before the topic is looked for: it exists, and would be found.
         if topic in NOT_ALLOWED_SEND:
             raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION, f"topic {topic} is the broker's own; send to another"
+                ResponseCode.NO_PERMISSION,
+                f"topic {topic} is a system topic of the broker; send to another topic",
             )
         config = self._topics.get(topic)
         if config is None and not self._may_create():
@@ -127,8 +128,8 @@ class SendChecks:
             # name servers would learn of and the master has not.
             raise RequestRefusedError(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
-                f"topic {topic} does not exist on broker {self._broker_name}, and this replica is "
-                "a slave, which makes none; send to its master",
+                f"topic {topic} does not exist on broker {self._broker_name}; this replica is a "
+                "slave and cannot create topics, so send to its master",
             )
         config = config or self._topics.create_for_send(
             topic, default_topic, client_queue_nums, now_ms=now_ms, unit_mode=unit_mode
@@ -136,8 +137,8 @@ class SendChecks:
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"topic {topic} does not exist on broker {self._broker_name}, and the template "
-                f"{default_topic} does not allow to create it; create it with "
+                f"topic {topic} does not exist on broker {self._broker_name}, and the broker may "
+                f"not create it from the template topic {default_topic}; create the topic with "
                 "`pocketmq topic create`",
             )
         plan = SendPlan(

@@ -400,7 +400,11 @@ class StoreConfig:
         """
         hours = [text.strip() for text in self.delete_when.split(";") if text.strip()]
         if not all(text.isdecimal() and int(text) < 24 for text in hours):
-            raise ConfigError("delete_when", f"{self.delete_when!r} is no list of hours, 0 to 23")
+            raise ConfigError(
+                "delete_when",
+                f"{self.delete_when!r} must be a list of hours from 0 to 23, separated by "
+                "semicolons",
+            )
         return frozenset(map(int, hours))
 
     def delay_levels_ms(self) -> tuple[int, ...]:
@@ -414,5 +418,7 @@ _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def _duration_ms(text: str) -> int:
     match = re.fullmatch(r"(\d+)([smhd])", text)
     if match is None:
-        raise ConfigError("message_delay_level", f"{text!r} is no duration such as 30s, 5m or 1d")
+        raise ConfigError(
+            "message_delay_level", f"{text!r} must be a duration such as 30s, 5m or 1d"
+        )
     return int(match[1]) * _UNITS_MS[match[2]]

@@ -29,10 +29,13 @@ class IllegalPathError(DiskError):
 class StoreFileError(DiskError):
     """A store file has a length or content that is wrong and cannot be repaired."""
 
-    def __init__(self, path: Path | str, reason: str, *, position: int = 0, advice: str) -> None:
-        self.position = position
+    def __init__(
+        self, path: Path | str, reason: str, *, position: int | None = None, advice: str
+    ) -> None:
+        self.position = position or 0
         """Byte in the file at which it stops making sense."""
-        super().__init__(path, f"{reason} at byte {position}", advice=advice)
+        where = "" if position is None else f" (at byte {position})"
+        super().__init__(path, f"{reason}{where}", advice=advice)
 
 
 class StoreLockedError(EnvironmentFault):

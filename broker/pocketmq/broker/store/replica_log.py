@@ -319,8 +319,8 @@ class ReplicaLog:
             # The two logs agree only before this log's beginning, so nothing can be kept.
             raise StoreFileError(
                 self._log.files.directory,
-                f"no byte of the log is at offset {offset}: it cannot be cut there",
-                advice="empty this replica's store, and start it again",
+                f"offset {offset} is outside the log, so the log cannot be cut there",
+                advice="empty this replica's store, and start the replica again",
             )
         position = offset - file.start
         found = check_record(file.view(), position, file.wrote)
@@ -332,9 +332,10 @@ class ReplicaLog:
         if not sound:
             raise StoreFileError(
                 file.path,
-                f"no record begins at log offset {offset}: {found.reason or found.kind.name}",
+                f"the log cannot be cut at offset {offset}, because no record begins there: "
+                f"{found.reason or found.kind.name}",
                 position=position,
-                advice="empty this replica's store, and start it again",
+                advice="empty this replica's store, and start the replica again",
             )
 
     async def _flushed(self) -> None:
@@ -347,7 +348,9 @@ class ReplicaLog:
 
         self._flusher.wait(self._log.max_offset, resolve)
         if await done is not PutStatus.PUT_OK:
-            raise DiskError(self._log.files.directory, "the log could not be flushed before a cut")
+            raise DiskError(
+                self._log.files.directory, "the log could not be flushed, so it was not cut"
+            )
 
     def _turn(self) -> None:
         self._scheduled = False

@@ -101,10 +101,12 @@ class TimerFiles:
         if size != WHEEL_SIZE:
             raise StoreFileError(
                 self._wheel_path,
-                f"the file has {size} bytes and not {WHEEL_SIZE}; it is no timer wheel",
+                f"the file must have {WHEEL_SIZE} bytes, but has {size}: it is not a timer wheel",
                 position=size,
-                advice="restore the file, or remove it: the broker then finds waiting messages "
-                "through the timer log",
+                advice=(
+                    "restore the file, or remove it; without this file, the broker finds "
+                    "waiting messages through the timer log"
+                ),
             )
         view = self._map_wheel()
         self._wheel.load(view, self._stretches(), from_ms)

@@ -131,8 +131,8 @@ class RecallProcessor:
         # Already delivered, or later than any message may be: the cancel would have no effect.
         if not 0 < left_ms < self._rules.max_delay():
             raise _illegal(
-                "recall failed, timestamp invalid: the message is delivered already, or the handle "
-                "names a time later than any message may wait"
+                "recall failed, timestamp invalid: the message was already delivered, or the "
+                "time in the handle is later than a message may be delayed"
             )
         return handle
 

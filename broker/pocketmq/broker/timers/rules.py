@@ -216,8 +216,8 @@ def check_room(stored: bytes) -> None:
     if len(stored) > most:
         raise RequestRefusedError(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"the properties of a timer message may have {most} bytes, because its delivery adds "
-            "some",
+            f"the properties of a timer message may have at most {most} bytes, because its "
+            "delivery adds more properties",
         )
 
 

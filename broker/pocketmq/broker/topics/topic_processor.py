@@ -119,10 +119,10 @@ class TopicProcessor:
         """The topic with its attributes changed."""
         topic = config.topic_name
         if not Perm.is_valid(config.perm):
-            raise self._invalid(f"perm {config.perm} is not between 0 and 7")
+            raise self._invalid(f"perm must be from 0 to 7, but is {config.perm}")
         for nums in (config.read_queue_nums, config.write_queue_nums):
             if nums < 0:
-                raise self._invalid(f"the number of queues is {nums}, which is below 0")
+                raise self._invalid(f"the number of queues must be 0 or more, but is {nums}")
         self._budget().check(
             "queues_per_topic",
             max(config.read_queue_nums, config.write_queue_nums),
@@ -172,7 +172,7 @@ class TopicProcessor:
         config = self._topics.get(topic)
         if config is None:
             raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist on this broker"
             )
         return request.reply(body=encode_body(config, request.encoding))
 
@@ -190,7 +190,9 @@ class TopicProcessor:
         except IllegalNameError as exc:
             raise self._invalid(str(exc)) from exc
         if self._topics.is_system(topic):
-            raise self._invalid(f"topic {topic} is the broker's own and cannot be changed")
+            raise self._invalid(
+                f"topic {topic} is a system topic of the broker and cannot be changed"
+            )
 
     def _invalid(self, remark: str) -> RequestRefusedError:
         return RequestRefusedError(self._invalid_code, remark)

@@ -152,7 +152,8 @@ class EndTransactionProcessor:
         # Half messages lie in these two topics only; other messages must not be stored again.
         if half is None or half.topic not in (HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC):
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no half message lies at commit log offset {offset}"
+                ResponseCode.SYSTEM_ERROR,
+                f"no half message is stored at commit log offset {offset}",
             )
         result = self._puts.put(renewed(half, {names.TRANSACTION_CHECK_TIMES: "0"}))
         return self._puts.answer_when_safe(peer, request, result)
@@ -187,8 +188,9 @@ class EndTransactionProcessor:
         if record is None or record.topic != HALF_TOPIC:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
-                f"Find prepared transaction message failed: no half message begins at commit log "
-                f"offset {header.commit_log_offset}; name that of the send's answer",
+                "Find prepared transaction message failed: no half message begins at commit log "
+                f"offset {header.commit_log_offset}; use the commit log offset from the answer to "
+                "the send",
             )
         half = read_half(record)
         check_end(
@@ -207,7 +209,7 @@ class EndTransactionProcessor:
         if before is not None and before is not outcome:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
-                f"the transaction is decided already: {before.name.lower()}",
+                f"the transaction was already decided, with the outcome {before.name.lower()}",
             )
         # Both cases need an op record: nothing else marks the half message as settled (B-104).
         if before is not None or outcome is Outcome.ROLLBACK:

@@ -194,7 +194,7 @@ def committed(half: Half, *, names_real_topic: bool = True) -> StoredMessage:
     if not topic or topic in NOT_ALLOWED_SEND:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
-            "the record there is no half message: it names no topic that may be sent to",
+            "the record is not a half message, because it names no topic to which clients may send",
         )
     return StoredMessage(
         topic,
@@ -300,7 +300,8 @@ def outcome_of(header: EndTransactionRequestHeader) -> Outcome:
     if outcome is None:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
-            f"commitOrRollback field wrong: {header.commit_or_rollback} is none of 0, 8 and 12",
+            "commitOrRollback field wrong: it must be 0, 8 or 12, but is "
+            f"{header.commit_or_rollback}",
         )
     return outcome
 
@@ -334,19 +335,21 @@ def check_end(
         if now_ms - record.born_timestamp_ms > longest_ms:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
-                f"the half message is older than {longest_ms} ms; wait until the broker asks "
-                "for its end",
+                f"the half message is older than {longest_ms} ms; wait until the broker checks "
+                "the transaction, and answer that check",
             )
     # The offset alone could belong to another producer's message, so all three must match.
     if half.traits.group != header.producer_group:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
-            "The producer group wrong; the group that sent the half message ends it",
+            "The producer group wrong; only the group that sent the half message can end its "
+            "transaction",
         )
     if record.queue_offset != header.tran_state_table_offset:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
-            "The transaction state table offset wrong; name the queue offset of the send's answer",
+            "The transaction state table offset wrong; use the queue offset from the answer to "
+            "the send",
         )
     if record.commit_log_offset != header.commit_log_offset:
         raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "The commit log offset wrong")

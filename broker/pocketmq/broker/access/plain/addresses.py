@@ -74,7 +74,10 @@ def _range_4(text: str) -> Matches:
         if parts[at] == "*" or "-" in parts[at]:
             break
     else:
-        raise ValueError(f"{text!r} has a range in its first part")
+        raise ValueError(
+            f"the address {text!r} has a range in its first part; only the other parts may have a "
+            "range"
+        )
     low, high = (0, 255) if parts[at] == "*" else _bounds(text, parts[at], 10, 255)
     head = [_number(text, each) for each in parts[:at]]
 
@@ -96,7 +99,7 @@ def _range_6(text: str) -> Matches:
         minus > -1 and minus <= (last if star == -1 else before_last)
     )
     if wrong:
-        raise ValueError(f"{text!r} has a range that is not at its end")
+        raise ValueError(f"the address {text!r} may have a range only at its end")
     both = star > -1 and minus > -1
     head = _expanded(text[: before_last if both else last], 6 if both else 7)
     at = len(head)

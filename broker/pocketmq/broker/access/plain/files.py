@@ -113,7 +113,7 @@ class PlainAclFiles(Service):
         if len(self._changes) >= MOST_WAITING:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_BUSY,
-                f"{len(self._changes)} changes of accounts are waiting already: try again later",
+                f"{len(self._changes)} changes of accounts are already waiting; try again later",
             )
         self._changes.append((change, done))
         if self._changing is None:

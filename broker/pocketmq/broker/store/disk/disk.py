@@ -202,9 +202,12 @@ class OsDisk(OsTextFiles):
                 if length < size:
                     raise StoreFileError(
                         path,
-                        f"the file has {length} bytes instead of {size}; it ends",
+                        f"the file must have {size} bytes, but has only {length}",
                         position=length,
-                        advice="restore the file, or start the broker, whose recovery checks it",
+                        advice=(
+                            "restore the file, or start the broker, so that its recovery "
+                            "checks the file"
+                        ),
                     )
                 return how(descriptor, size)
             finally:
@@ -361,7 +364,11 @@ class _OsFile:
                     # Compare only the overlap: the first and the last block contain other bytes
                     # too.
                     if buffer[low - first : high - first] != expected[low - start : high - start]:
-                        raise DiskError(self._path, f"what was synced at {low} does not read back")
+                        raise DiskError(
+                            self._path,
+                            f"the disk returned bytes at {low} that differ from the bytes synced "
+                            "there",
+                        )
                     first += count
             finally:
                 os.close(descriptor)

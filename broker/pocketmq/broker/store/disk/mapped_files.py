@@ -91,10 +91,10 @@ class MappedFiles:
                 # Another file size was configured; resizing the file would destroy messages.
                 raise StoreFileError(
                     path,
-                    f"the file has {length} bytes and not {self.file_size}; it ends",
+                    f"the file must have {self.file_size} bytes, but has {length}",
                     position=length,
-                    advice="start the broker with the file sizes that the store was written with"
-                    " (options --mapped-file-size-...)",
+                    advice="start the broker with the file sizes of this store (options "
+                    "--mapped-file-size-...)",
                 )
             start = int(name)
             # Offsets are found by division, so a missing file would shift all later ones.
@@ -102,8 +102,8 @@ class MappedFiles:
                 missing = self.next_path()
                 raise StoreFileError(
                     missing,
-                    "the file is missing in the sequence",
-                    advice="restore it from a copy",
+                    "this file is missing, although later files of the sequence exist",
+                    advice="restore the file from a copy",
                 )
             file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
             # Treat files as full at first (S-3); recovery then finds the true end.

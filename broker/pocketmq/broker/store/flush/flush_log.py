@@ -297,8 +297,8 @@ def _test_records(file: MappedFile, view: memoryview, position: int) -> None:
         if checked.physical_offset != file.start + position:
             raise StoreFileError(
                 file.path,
-                "an unflushed record is no longer whole",
+                "a record that is not flushed yet is damaged",
                 position=position,
-                advice="restart the broker, so that recovery cuts the log there",
+                advice="restart the broker, so that its recovery cuts the log there",
             )
         position += checked.size

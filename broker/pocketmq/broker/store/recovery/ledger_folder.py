@@ -27,7 +27,9 @@ def ledger_folder(disk: Disk, root: str) -> str | None:
     try:
         return ledger_of(disk.list_directory(os.path.join(root, "commitlog")), found)
     except ValueError as exc:
-        raise DiskError(root, str(exc), advice="move one of the two logs away") from None
+        raise DiskError(
+            root, str(exc), advice="move one of the two logs to another folder"
+        ) from None
 
 
 def refuse_ledger(disk: Disk, root: str) -> None:
@@ -39,8 +41,10 @@ def refuse_ledger(disk: Disk, root: str) -> None:
     if ledger_folder(disk, root) is not None:
         raise DiskError(
             root,
-            "DLedger (enableDLegerCommitLog) wrote this log, and PocketMQ can only read it",
-            advice="read it with `pocketmq store inspect`, `store cat` or Spark, and give the "
-            "broker an empty store; to use only the log in commitlog/, move dledger-* "
-            "away",
+            "DLedger (enableDLegerCommitLog) wrote this log, which PocketMQ can read but not write",
+            advice=(
+                "read this log with `pocketmq store inspect`, `store cat` or Spark, and give "
+                "the broker an empty store; to use only the log in commitlog/, move dledger-* "
+                "away"
+            ),
         )

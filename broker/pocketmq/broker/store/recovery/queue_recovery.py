@@ -40,8 +40,8 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
         if row.min_offset > 0 and commit_log.min_offset == 0:
             raise StoreFileError(
                 row.files[0].path,
-                "the log is whole and the queue's first file is missing; it begins",
-                advice="the queue is made again from the log",
+                "the commit log is whole, but the queue's first file is missing",
+                advice="the broker makes the queue again from the log",
             )
         # Remove whole files behind the end, so that the end is in the last one.
         while len(row.files) > 1 and not _is_live(row.files[-1].view(), 0, limit):
@@ -53,7 +53,9 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
         live = _live(data, limit)
         # Bisection assumes ascending entries, and a damaged one would end it early.
         if _holds_entries(data, live, limit):
-            raise _damaged(last, live, "more entries follow the one that looks like the last")
+            raise _damaged(
+                last, live, "the queue has entries after the entry that seemed to be its last"
+            )
         # From the end, because a kill can only damage what was appended last.
         count = _sound_entries(queue, last, data, live, commit_log, confirmed)
         first = last.start // ENTRY_SIZE
@@ -163,14 +165,19 @@ def _sound_entries(
             break
         # Confirmed entries were synced, so a wrong one is damage.
         if physical < confirmed:
-            raise _damaged(file, count - 1, "the entry does not fit its record")
+            raise _damaged(
+                file, count - 1, "a queue entry does not match the record to which it points"
+            )
         count -= 1  # torn by a kill; the log will tell what it should have been
     return count
 
 
 def _damaged(file: MappedFile, index: int, reason: str) -> StoreFileError:
     return StoreFileError(
-        file.path, reason, position=index * ENTRY_SIZE, advice="it is made again from the log"
+        file.path,
+        reason,
+        position=index * ENTRY_SIZE,
+        advice="the broker makes the queue again from the log",
     )
 
 

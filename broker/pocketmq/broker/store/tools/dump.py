@@ -26,10 +26,10 @@ def read_queue(
     queue = next((q for q in store.queues if (q.topic, q.queue_id) == (topic, queue_id)), None)
     if queue is None:
         ids = sorted(q.queue_id for q in store.queues if q.topic == topic)
-        known = f"it has {', '.join(map(str, ids))}" if ids else "there is no such topic"
+        known = f"it has the queues {', '.join(map(str, ids))}" if ids else "the topic is unknown"
         raise CallerError(
-            f"{store.root} has no queue {queue_id} of topic {topic}: {known}; "
-            "`pocketmq store inspect` lists all"
+            f"{store.root} has no queue {queue_id} of topic {topic}: {known}; `pocketmq store "
+            "inspect` lists all queues"
         )
     log_min = store.log.files[0].start if store.log.files else 0
     for number in range(max(offset, queue.first), queue.end):

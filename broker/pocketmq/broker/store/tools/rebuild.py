@@ -148,9 +148,10 @@ def _shape_to_build(store: StoppedStore, queue_file_size: int | None) -> StoreSh
         # The files do not show the number of slots, and a wrong one would make a useless index.
         raise StoreFileError(
             path,
-            "the index file does not have four entries for each slot; it ends",
+            "the index file does not have four entries for each hash slot, so its number of "
+            "slots is unknown",
             position=store.disk.file_size(path) or 0,
-            advice="give the number of its slots with --index-slots",
+            advice="give the number of hash slots with --index-slots",
         )
     return StoreShape(
         log or defaults.mapped_file_size_commit_log,

@@ -312,8 +312,8 @@ def find_stores(disk: Disk, directory: str) -> list[str]:
     ]
     if not found:
         raise CallerError(
-            f"{directory} is no store root and holds none; "
-            "give the folder in which commitlog/ and consumequeue/ are"
+            f"{directory} is not a store root and contains no store root; give the folder that "
+            "contains commitlog/ and consumequeue/"
         )
     return found
 
