@@ -71,7 +71,7 @@ class Around:
             reads=SimpleNamespace(min_offset=lambda *_: LOW, max_offset=lambda *_: HIGH),
             config=SimpleNamespace(timer_max_delay_sec=MOST_S),
             put_messages=self._put,
-            when_flushed=lambda end, call: (note(f"flushed {end}?"), self.flushed.append(call)),
+            when_flushed=self._when_flushed,
         )
         stats = SimpleNamespace(
             note_acks=lambda _topic, _group, count: note(f"count {count} acks"),
@@ -115,6 +115,10 @@ class Around:
     def _put(self, messages: Sequence[object]) -> list[PutResult]:
         self.done.append("put " + ", ".join(map(str, messages)))
         return [PutResult(self.status, at, 100 * at, 7) for at in range(1, len(messages) + 1)]
+
+    def _when_flushed(self, end: int, call: Callable[[PutStatus], None]) -> None:
+        self.done.append(f"flushed {end}?")
+        self.flushed.append(call)
 
     def hold(self, offsets: range) -> CheckPoint:
         """A pop's check point is only in memory."""
