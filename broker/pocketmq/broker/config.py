@@ -59,7 +59,7 @@ class IdentityOptions:
     )
     encoding: Literal["msgpack", "json", "rocketmq"] = option(
         "msgpack",
-        help=("Encoding of requests to nameservers. If the nameservers are RocketMQ's, use json."),
+        help="Encoding of requests to nameservers. If the nameservers are RocketMQ's, use json.",
     )
     host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
     broker_ip1: str = option(
@@ -137,7 +137,8 @@ class BrokerConfig(
     clear_retry_topic_when_delete_topic: bool = option(
         True,
         help=(
-            "When a topic is deleted, also delete the pop retry topics of the groups that read it."
+            "When a topic is deleted, also delete the pop retry topics of the groups that "
+            "consume the topic."
         ),
         rule="M-16",
         live=True,
@@ -217,7 +218,8 @@ class BrokerConfig(
         60_000,
         unit="ms",
         help=(
-            "How long an orderly consumer keeps the lock of a queue after it last renewed the lock."
+            "How long an orderly consumer keeps the lock of a queue after the consumer "
+            "last renewed the lock."
         ),
         rule="B-45",
         rocketmq_name="rocketmq.broker.rebalance.lockMaxLiveTime",

@@ -131,7 +131,7 @@ class ClusterOptions:
         ),
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="Where RocketMQ 4.9 and 5.x differ, follow the rules of this release."
+        DEFAULT_PROFILE, help="RocketMQ release whose rules hold where RocketMQ 4.9 and 5.x differ."
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", help="Lowest level in the processes' log files."

@@ -117,10 +117,10 @@ class ControllerOptions:
         0,
         unit="ms",
         help=(
-            "If a broker's connection closes, the controller waits this long for the "
-            "broker to connect again. Then the broker counts as dead. With 0, the broker "
-            "counts as dead at once. With 2000, a single reset connection causes no "
-            "election."
+            "If a broker's connection closes, the controller waits this long for a new "
+            "connection. If the broker does not connect again in this time, the broker "
+            "counts as dead. With 0, the broker counts as dead at once. With 2000, a "
+            "single reset connection causes no election."
         ),
         rule="W-11",
     )

@@ -46,8 +46,8 @@ class Budget:
         64 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes that wait to be sent on one connection because the peer has not "
-            "read them. With more, the connection is closed."
+            "Maximum bytes that wait to be sent on one connection. If the peer reads so "
+            "slowly that more bytes wait, the connection is closed."
         ),
         live=True,
         within=(1, inf),
@@ -56,8 +56,8 @@ class Budget:
         256 * 1024,
         unit="bytes",
         help=(
-            "Maximum bytes of a request's header. A request with a larger header is not "
-            "read. Its answer is INVALID_PARAMETER (29)."
+            "Maximum bytes of a request's header. A request with a larger header gets "
+            "INVALID_PARAMETER (29)."
         ),
         live=True,
         within=(1, inf),
@@ -148,7 +148,7 @@ class Budget:
         1_024,
         help=(
             "Maximum number of characters in an address, or in the name of a broker, "
-            "topic, group or client. A request with a longer name is refused."
+            "topic, group or client. A request with a longer name or address is refused."
         ),
         live=True,
         within=(1, inf),
@@ -313,8 +313,9 @@ class Budget:
         4 * MIB,
         unit="bytes",
         help=(
-            "Maximum bytes of the names and addresses of all replicas that a controller "
-            "keeps. After that, a new replica gets CONTROLLER_INVALID_REQUEST (2005)."
+            "Maximum bytes of the names, addresses and other texts that a controller keeps "
+            "for all replicas. After that, a new replica gets CONTROLLER_INVALID_REQUEST "
+            "(2005)."
         ),
         live=True,
         within=(1, inf),

@@ -98,7 +98,7 @@ class RoleOptions:
         ),
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="Where RocketMQ 4.9 and 5.x differ, follow the rules of this release."
+        DEFAULT_PROFILE, help="RocketMQ release whose rules hold where RocketMQ 4.9 and 5.x differ."
     )
     exit_with_parent: bool = option(
         False, help="Stop when the process that started this process has ended."

@@ -23,9 +23,9 @@ class ClientOptions:
     real_time_notify_consumer_change: bool = option(
         True,
         help=(
-            "Notify members at once when their group changes. If this option is off, the "
-            "broker collects changes, and notifies members every 15 s, for the first time "
-            "30 s after its start."
+            "When a group changes, notify the group's members at once. If this option is "
+            "off, the broker collects changes, and notifies members every 15 s. The first "
+            "notification comes 30 s after the broker's start."
         ),
         rule="B-24",
     )

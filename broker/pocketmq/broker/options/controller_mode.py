@@ -72,8 +72,8 @@ class ControllerModeOptions:
     broker_election_priority: int = option(
         2**31 - 1,
         help=(
-            "If several replicas are equally up to date, the replica with the smallest "
-            "number here becomes master."
+            "Priority of this broker in elections. If several replicas have equally long "
+            "logs, the replica with the smallest number becomes master."
         ),
         rule="D-33",
     )

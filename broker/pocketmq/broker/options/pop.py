@@ -91,7 +91,7 @@ class PopOptions:
     )
     pop_from_retry_probability: int = option(
         20,
-        help="Percentage of pops that read the retry topic before the topic.",
+        help="Percentage of pops that read the retry topic before the topic itself.",
         rule="K-33",
         unit="%",
         live=True,
@@ -99,7 +99,7 @@ class PopOptions:
     )
     pop_from_retry_probability_for_priority: int = option(
         0,
-        help="Percentage of pops by priority that read the retry topic before the topic.",
+        help="Percentage of pops by priority that read the retry topic before the topic itself.",
         rule="V-3",
         unit="%",
         live=True,
@@ -174,8 +174,8 @@ class PopOptions:
     server_load_balancer_enable: bool = option(
         True,
         help=(
-            "If a group member asks the broker for its queues, divide the queues among the "
-            "members. If this option is off, every member gets all queues."
+            "When group members ask the broker which queues to consume, divide the queues "
+            "among the members. If this option is off, every member gets all queues."
         ),
         rule="K-22",
         live=True,

@@ -50,7 +50,7 @@ class ReplicationOptions:
         1,
         help=(
             "Only for a SYNC_MASTER: number of replicas that must have a message before "
-            "its send is answered. The master counts as one replica."
+            "the broker answers the send. The master counts as one replica."
         ),
         rule="B-141",
     )
@@ -63,15 +63,15 @@ class ReplicationOptions:
     ha_send_heartbeat_interval: int = option(
         5_000,
         unit="ms",
-        help="If a master sent nothing to a slave for this time, it sends a heartbeat.",
+        help="If a master sent nothing to a slave for this time, the master sends a heartbeat.",
         rule="H-37",
     )
     ha_housekeeping_interval: int = option(
         20_000,
         unit="ms",
         help=(
-            "If master or slave gets nothing from the other broker for this time, it "
-            "closes the replication connection."
+            "If a master or slave receives nothing over its replication connection for "
+            "this time, that broker closes the connection."
         ),
         rule="H-34",
     )
@@ -84,7 +84,7 @@ class ReplicationOptions:
     ha_max_gap_not_in_sync: int = option(
         256 * 1024**2,
         unit="bytes",
-        help=("If a slave lacks this many bytes of the log or more, it does not count as in sync."),
+        help="If a slave lacks this many bytes of the log or more, it does not count as in sync.",
         rule="H-41",
     )
     enable_d_leger_commit_log: bool = option(

@@ -53,8 +53,8 @@ class StoreConfig:
     mapped_file_size_consume_queue: int = option(
         300_000 * ENTRY_SIZE,
         help=(
-            "Size of a consume-queue file in bytes. The broker rounds it up to a multiple "
-            "of 20, the size of an entry."
+            "Size of a consume-queue file in bytes. The broker rounds this size up to a "
+            "multiple of 20, the size of an entry."
         ),
         unit="bytes",
         rule="S-1",
@@ -117,8 +117,8 @@ class StoreConfig:
     access_message_in_memory_max_ratio: int = option(
         40,
         help=(
-            "The broker takes the newest part of its log to be in memory. The size of this "
-            "part is this percentage of the machine's memory."
+            "The broker assumes that the newest part of the log is in memory. This option "
+            "is the size of that part, as a percentage of the machine's memory."
         ),
         unit="%",
         rule="B-61, B-62",

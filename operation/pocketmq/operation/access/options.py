@@ -64,9 +64,9 @@ class OwnRequestOptions(InitialUserOptions):
     authentication_enabled: bool = option(
         False,
         help=(
-            "Refuse PocketMQ's own requests (clock, faults, status) that no super user "
-            "signed. The options init_authentication_user and super_users name the super "
-            "users."
+            "Answer PocketMQ's own requests (clock, faults, status) only if a super user "
+            "has signed them. The options init_authentication_user and super_users name "
+            "the super users."
         ),
     )
     super_users: str = option("", help='More super users: {"name":"password"}.', secret=True)

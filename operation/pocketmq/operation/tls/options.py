@@ -48,8 +48,8 @@ class TlsOptions:
     tls_config_file: Path = option(
         Path("/etc/rocketmq/tls.properties"),
         help=(
-            "Properties file with TLS options. If the file has a value for a TLS option, "
-            "this value counts, not a value from elsewhere."
+            "Properties file with TLS options. A value in this file overrides values from "
+            "all other places."
         ),
         rule="Y-3",
         rocketmq_name="tls.config.file",

@@ -11,7 +11,7 @@ import typer
 from pocketmq.cluster.cli.common.output import Sentences, show, tell
 from pocketmq.cluster.cli.common.tables import Table
 
-LAB_HELP = """Exercises: small programs that you write, and a judge.
+LAB_HELP = """Exercises: write small programs, and have them judged.
 
 Any language will do.
 

@@ -44,7 +44,7 @@ Examples:
 
 VERIFY_HELP = """Check every record, queue entry and index entry.
 
-For each record, the command checks its offsets and the CRC of its body.
+For each record, the command checks the record's offsets and the CRC of the record's body.
 
 The command prints each problem with its file and byte. The exit status is 1 if there is a problem.
 If a broker was killed, the store can have damage that the broker's next start repairs. The command
@@ -59,9 +59,9 @@ Examples:
 
 CAT_HELP = """Print the messages of one queue, as JSON lines or as stored.
 
-If a body is not UTF-8, the command prints it as base64, in the field bodyBase64. If a message
-cannot be read, standard error names the message, and the exit status is 1. A broker may use the
-store at the same time.
+If a body is not UTF-8, the command prints the body as base64, in the field bodyBase64. If a message
+cannot be read, standard error says so, and the exit status is 1. A broker may use the store at the
+same time.
 
 \b
 Examples:
@@ -72,7 +72,8 @@ Examples:
 
 REBUILD_HELP = """Rebuild consume queues and index from the log.
 
-The command deletes the old queues and the old index first. The broker must be stopped.
+Stop the broker before you run this command. The command first deletes the old queues and the old
+index.
 
 \b
 Example:
@@ -101,8 +102,8 @@ DelayLevels = Annotated[
         "--delay-levels",
         metavar="'1s 5s ...'",
         help=(
-            "Value of the broker's option message_delay_level. Give it if the broker does "
-            "not use the default."
+            "The broker's value of the option message_delay_level. Needed only if the "
+            "broker does not use the default."
         ),
         show_default=False,
     ),

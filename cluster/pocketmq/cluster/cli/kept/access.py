@@ -90,8 +90,9 @@ Examples:
 
 ACL_EXPORT_HELP = """Print mqadmin commands that create the brokers' users and rules.
 
-Use the printed commands to copy users and rules to RocketMQ, which cannot read PocketMQ's file of
-users and rules. Without --with-secrets, the word PASSWORD stands in place of each password.
+RocketMQ cannot read PocketMQ's file of users and rules. With the printed commands, you can create
+the same users and rules in RocketMQ. Without --with-secrets, the word PASSWORD stands in place of
+each password.
 
 \b
 Examples:

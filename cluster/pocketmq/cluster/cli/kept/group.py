@@ -87,7 +87,8 @@ Examples:
 
 SIMULATE_HELP = """Show which client would get which queue, step by step.
 
-The command asks the running cluster for the topic's queues. With --queues it needs no cluster.
+The command asks the running cluster for the topic's queues. With --queues, the command needs no
+cluster.
 
 \b
 Examples:

@@ -97,8 +97,8 @@ RetryPolicy = Annotated[
         "--group-retry-policy",
         metavar="JSON",
         help=(
-            "Waiting times before the retries of a message, in milliseconds. Only proxies "
-            "use them. Example: "
+            "Waiting times, in milliseconds, before a message's first, second and further "
+            "retries. Only proxies use these times. Example: "
             '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.'
         ),
     ),

@@ -51,8 +51,8 @@ Examples:
 CONSUME_HELP = """Consume a topic as a member of a group; print each message.
 
 The members of a group share the topic's queues. To see this, run the command twice at the same
-time. A group gets each message once. If you start the command again later, it continues where the
-group stopped. With another --group, the command begins with the first message.
+time. A group gets each message once. If you start the command again later, the group continues
+where it stopped. With another --group, the command begins with the first message.
 
 \b
 Examples:

@@ -72,9 +72,9 @@ Examples:
 
 RESEND_HELP = """Send the dead letters of a group to their topics again.
 
-Each message keeps its id, keys and properties, and may be retried as often as before. The message's
-property ORIGIN_MESSAGE_ID is the id of its first copy. The dead letters also stay in the dead
-letter topic.
+Each message keeps its id, keys and properties, and may be retried as often as a new message. The
+message's property ORIGIN_MESSAGE_ID is the id of the message's first copy. The dead letters also
+stay in the dead letter topic.
 
 \b
 Examples:

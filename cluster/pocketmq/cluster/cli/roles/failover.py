@@ -27,8 +27,8 @@ USUAL_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
 
 HELP = """Make another replica of a broker name the master.
 
-Only replicas in sync can become master, so no acknowledged message is lost. The former master
-becomes a slave of the new one. Without --to, the first other replica that is alive and in sync
+Only a replica in sync can become master, so no acknowledged message is lost. The former master
+becomes a slave of the new master. Without --to, the first other replica that is alive and in sync
 becomes master.
 
 \b

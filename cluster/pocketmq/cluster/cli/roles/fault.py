@@ -33,8 +33,8 @@ ADD_HELP = """Add a fault rule.
 
 The first argument says what happens. fail: the answer is an error code. delay: the request waits
 before it is processed. drop: the answer is lost. lose: the request or notification is lost.
-duplicate: the request is processed twice. reset: the connection is closed. slow-fsync: writing to
-the disk is slow. disk-full: the disk seems full. disk-error: writing to the disk fails.
+duplicate: the request is processed twice. reset: the connection is closed. slow-fsync: each sync to
+the disk is slower. disk-full: the disk seems full. disk-error: writing to the disk fails.
 
 \b
 Examples:
@@ -63,8 +63,9 @@ Examples:
 PARTITION_HELP = """Cut off a role from another role, or from its clients.
 
 The partition holds until you remove it with `pocketmq fault clear`. Until then, data between the
-two sides waits, and new connections between two roles are refused. Then the data is delivered.
-`pocketmq ps` shows the names of the roles. The name `others` means all other roles.
+two sides waits, and new connections between two roles are refused. When you remove the partition,
+the data is delivered. `pocketmq ps` shows the names of the roles. The name `others` means all other
+roles.
 
 \b
 Examples:

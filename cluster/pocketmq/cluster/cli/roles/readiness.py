@@ -25,7 +25,7 @@ Examples:
   pocketmq ready --topic orders --group billing   these must be usable, too
 """
 
-DOWN_HELP = """Stop the cluster that `pocketmq up` started, and wait.
+DOWN_HELP = """Stop the cluster that `pocketmq up` started.
 
 \b
 Examples:

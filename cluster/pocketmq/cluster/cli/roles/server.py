@@ -216,7 +216,8 @@ def up(
     users: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="File of users and rules. With it, brokers check every request."
+            metavar="FILE",
+            help="File of users and rules. With this file, brokers check every request.",
         ),
     ] = None,
     any_port: Annotated[
@@ -242,7 +243,7 @@ def up(
     profile: Annotated[
         ProfileName | None,
         typer.Option(
-            help="Where RocketMQ 4.9 and 5.x differ, follow the rules of this release.",
+            help="RocketMQ release whose rules hold where RocketMQ 4.9 and 5.x differ.",
             show_default=DEFAULT_PROFILE,
         ),
     ] = None,

@@ -65,7 +65,7 @@ Example:
   pocketmq restart broker-a
 """
 
-SEED_HELP = """Create the topics and send the messages of a seed file.
+SEED_HELP = """Create topics and send messages, as a seed file says.
 
 \b
 Example:

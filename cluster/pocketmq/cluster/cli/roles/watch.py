@@ -66,7 +66,8 @@ def watch(
         float | None, typer.Option(min=0, help="Last second to export.", show_default="the end")
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Start a small cluster with clients, and show it.")
+        bool,
+        typer.Option("--demo", help="Start a small cluster with clients, and show this cluster."),
     ] = False,
     browser: Annotated[
         bool,
