@@ -58,7 +58,12 @@ class ControllerModeOptions:
         rule="H-52",
     )
     min_in_sync_replicas: int = option(
-        1, help="Refuse messages while fewer replicas than this number are in sync.", rule="D-90"
+        1,
+        help=(
+            "Minimum number of replicas that must be in sync. With fewer replicas in sync, "
+            "the master refuses messages."
+        ),
+        rule="D-90",
     )
     master_lease_enable: bool = option(
         False,

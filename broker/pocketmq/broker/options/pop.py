@@ -136,8 +136,9 @@ class PopOptions:
     pop_response_return_actual_retry_topic: bool = option(
         False,
         help=(
-            "Give a popped message that is retried the name of its retry topic. If this "
-            "option is off, the message has the name of the topic that was popped."
+            "When a client pops a retried message, give the message the name of its retry "
+            "topic. If this option is off, the message has the name of the topic that the "
+            "client popped."
         ),
         rule="K-35",
         live=True,

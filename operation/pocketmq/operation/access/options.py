@@ -36,7 +36,8 @@ class InitialUserOptions:
     init_authentication_user: str = option(
         "",
         help=(
-            'Super user that exists from the role\'s start: {"username":"...","password":"..."}.'
+            "Name and password of a super user that exists from the role's start: "
+            '{"username":"...","password":"..."}.'
         ),
         rule="Y-40",
         secret=True,

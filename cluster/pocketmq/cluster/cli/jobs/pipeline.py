@@ -221,8 +221,8 @@ def flights(
         str,
         typer.Option(
             help=(
-                "Spark's watermark: how much later than other flights a flight may be read. In "
-                "the demo, this can be months."
+                "Spark's watermark: how many hours or days late a flight may arrive, compared "
+                "with the latest flight that was read. In the demo, flights can be months late."
             )
         ),
     ] = "400 days",

@@ -59,7 +59,7 @@ IMPORT_HELP = """Send the messages from a file that `message export` wrote.
 
 The command checks the whole file before it sends the first message. Each message keeps its body,
 flag, properties and unique id, but gets a new queue, offset and time. Properties of delays and
-retries are left out. Messages that were in one queue are sent in the same order.
+retries are left out. Messages that were in the same queue keep their order.
 
 \b
 Examples:
@@ -70,7 +70,7 @@ Examples:
       --topic orders-copy
 """
 
-RESEND_HELP = """Send the dead letters of a group to their topics again.
+RESEND_HELP = """Send a group's dead letters to their original topics again.
 
 Each message keeps its id, keys and properties, and may be retried as often as a new message. The
 message's property ORIGIN_MESSAGE_ID is the id of the message's first copy. The dead letters also
