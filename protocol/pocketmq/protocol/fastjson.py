@@ -169,7 +169,10 @@ class _Reader:
         if char not in "{[":
             return json.dumps(self.value(depth))
         if self.is_in_key:
-            raise self.error("a key that is a string or a number (this object is itself a key)")
+            raise FastjsonError(
+                f"at character {self.at}: the key of an object that is itself a key must be a "
+                "string or a number"
+            )
         self.is_in_key = True
         value = self.value(depth)
         self.is_in_key = False

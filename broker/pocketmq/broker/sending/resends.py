@@ -77,7 +77,7 @@ class Resends:
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group {group} does not exist, so it has no retry topic",
+                f"subscription group {group} does not exist, so the group has no retry topic",
             )
         profile = self._profile
         is_dead = resend_goes_to_dlq(

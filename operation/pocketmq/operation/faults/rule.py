@@ -106,8 +106,8 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         if self.do == "partition":
             if not self.role or not self.other or self.role == self.other:
                 raise WrongFaultError(
-                    "a partition needs two different sides; set role to one side and other to "
-                    "the other side"
+                    "a partition needs two different sides; name one side in the field role, and "
+                    "the second side in the field other"
                 )
             # Frames of a partition are held and not judged, so there is nothing to count.
             if self.nth or self.times or self.probability != 1 or self.code is not None:

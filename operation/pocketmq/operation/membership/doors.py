@@ -74,7 +74,7 @@ controllers and nameservers have none."""
 
 
 _FOR_OTHERS: Final = (
-    ", or, for clients that cannot prove anything, the nameservers strangers_read_routes"
+    ". For clients that cannot prove anything, set strangers_read_routes at the nameservers"
 )
 
 
@@ -106,9 +106,9 @@ class MemberDoor:
         # Refuse instead of closing: the user of a tool without the secret reads what to do.
         raise BadRequestError(
             f"{request_name(code)} is only for members of the cluster, but this connection has "
-            "not proven that it knows the cluster's member secret. Start a role with "
-            "members_must_prove, member_secret_file and TLS; give a client or command "
-            f"POCKETMQ_MEMBER_SECRET_FILE and TLS{_FOR_OTHERS if code in ROUTES else ''}",
+            "not proven that it knows the cluster's member secret. If you start a role, set "
+            "members_must_prove, member_secret_file and TLS. If you start a client or a command, "
+            f"set POCKETMQ_MEMBER_SECRET_FILE and TLS{_FOR_OTHERS if code in ROUTES else ''}",
             code=ResponseCode.NO_PERMISSION,
         )
 

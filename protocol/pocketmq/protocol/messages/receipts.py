@@ -279,6 +279,6 @@ class RecallHandle(msgspec.Struct, frozen=True, gc=False):
         except ValueError:  # UnicodeDecodeError and binascii.Error are such
             pass
         raise BadRequestError(
-            "recall handle is invalid; send the handle unchanged, as the answer to the send "
-            "contained it"
+            "recall handle is invalid; take the handle from the answer to the send, and pass it on "
+            "unchanged"
         )

@@ -366,8 +366,8 @@ class _OsFile:
                     if buffer[low - first : high - first] != expected[low - start : high - start]:
                         raise DiskError(
                             self._path,
-                            f"the disk returned bytes at {low} that differ from the bytes synced "
-                            "there",
+                            f"the bytes read from the disk at offset {low} differ from the bytes "
+                            "synced there",
                         )
                     first += count
             finally:

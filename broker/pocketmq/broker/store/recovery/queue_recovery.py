@@ -54,7 +54,7 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
         # Bisection assumes ascending entries, and a damaged one would end it early.
         if _holds_entries(data, live, limit):
             raise _damaged(
-                last, live, "the queue has entries after the entry that seemed to be its last"
+                last, live, "the queue has more entries after the place where it seemed to end"
             )
         # From the end, because a kill can only damage what was appended last.
         count = _sound_entries(queue, last, data, live, commit_log, confirmed)
