@@ -128,9 +128,9 @@ class NameServerOptions:
     un_register_broker_queue_capacity: int = option(
         3000,
         help=(
-            "Maximum number of requests to unregister a broker that wait at the same time. "
-            "With more, the answer is SYSTEM_ERROR (1). In profile 4.9, these requests do "
-            "not wait."
+            "Maximum length of the queue in which requests to unregister a broker wait. If "
+            "the queue is full, the answer is SYSTEM_ERROR (1). In profile 4.9, there is "
+            "no queue."
         ),
         rule="N-19",
     )

@@ -365,8 +365,8 @@ class Budget:
         256 * 1024,
         unit="bytes",
         help=(
-            "Maximum bytes of a command that an SDK sends on its telemetry stream, such as "
-            "its settings. After a larger command, the proxy closes the stream."
+            "Maximum bytes of a command on an SDK's telemetry stream, such as the SDK's "
+            "settings. After a larger command, the proxy closes the stream."
         ),
         within=(1, inf),
         roles=PROXY,

@@ -43,7 +43,7 @@ class StoreConfig:
     section: ClassVar[str] = "store"
 
     store_path_root_dir: str = option(
-        "~/store", help="Folder of the whole store, which is a RocketMQ store root."
+        "~/store", help="Folder of the whole store. The folder is a RocketMQ store root."
     )
 
     # -- files ---------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ Examples:
   pocketmq store verify ./flights             each broker's store below it
 """
 
-CAT_HELP = """Print the messages of one queue, as JSON lines or as stored.
+CAT_HELP = """Print the messages of one queue, as JSON lines or raw records.
 
 If a body is not UTF-8, the command prints the body as base64, in the field bodyBase64. If a message
 cannot be read, standard error says so, and the exit status is 1. A broker may use the store at the
