@@ -211,7 +211,7 @@ async def test_a_wheel_of_another_length_is_none_and_an_empty_one_is_removed() -
     Timers(disk).files.load_wheel(0)
     assert disk.file_size(str(ROOT / WHEEL)) is None
     disk.write_file(str(ROOT / WHEEL), b"\0" * 10)
-    with pytest.raises(StoreFileError):
+    with pytest.raises(StoreFileError, match="it is no timer wheel"):
         Timers(disk).files.load_wheel(0)
 
 
