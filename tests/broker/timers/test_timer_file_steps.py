@@ -13,7 +13,13 @@ from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorke
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
-from pocketmq.broker.timers.layout import CHECKPOINT_SIZE, Checkpoint, LogRecord
+from pocketmq.broker.timers.layout import (
+    BLANK_SIZE,
+    CHECKPOINT_SIZE,
+    RECORD_SIZE,
+    Checkpoint,
+    LogRecord,
+)
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.wheel import TimerWheel
 from pocketmq.runtime.errors import DiskError
@@ -229,3 +235,120 @@ async def test_what_was_flushed_is_read_by_the_next_process_and_the_last_lets_go
     await again.files.load_counts()
     assert again.wheel.waiting == 1
     assert again.counts.table() == timers.counts.table()
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+def a_record(number: int = 0) -> LogRecord:
+    return LogRecord(-1, 0, NOW_MS, 60_000, number, 100, 0)
+
+
+def a_log(file_size: int, disk: MemoryDisk | None = None) -> TimerLog:
+    log = TimerLog(disk or NotedDisk(), str(ROOT), file_size)
+    log.load()
+    return log
+
+
+def test_a_file_has_room_for_a_blank_behind_its_last_record() -> None:  # T-113
+    log = a_log(3 * RECORD_SIZE + BLANK_SIZE)
+    assert [log.append(a_record(at)) for at in range(4)] == [0, 52, 104, 172]
+    assert [log.place_of(count) for count in (1, 2, 3)] == [224, 224, None]
+    log.append_packed(a_record(4).encode() + a_record(5).encode())
+    assert log.place_of(1) is None
+    newest_first = [record.physical_offset for record in log.newest_first()]
+    assert newest_first == [5, 4, 3, 2, 1, 0]
+    first, last = log.read(104), log.read(276)
+    assert first is not None
+    assert last is not None
+    assert (first.physical_offset, last.physical_offset) == (2, 5)
+    assert [log.read(at) for at in (277, 328, 400)] == [None, None, None]
+
+
+def test_space_is_there_before_a_record_or_a_blank_is_written() -> None:
+    size = 69_660  # a first reserve ends 4 bytes behind the last record
+    log = a_log(size)
+    for at in range(1_339):
+        log.append(a_record(at))
+        file = log._files.files[0]
+        assert file.reserved >= file.wrote
+    assert (file.wrote, file.reserved) == (69_628, 69_632)
+    assert log.place_of(1) is None, "a packed write asks for no space"
+    log.append(a_record())
+    assert log._files.files[0].reserved == size
+
+
+def test_a_file_that_is_full_is_closed_once_though_there_is_no_space_for_the_next() -> None:
+    class Full(NotedDisk):
+        is_full = False
+
+        def write_file(self, path: str, content: bytes) -> None:
+            if self.is_full:
+                raise DiskError(path, "no space")
+            super().write_file(path, content)
+
+    disk = Full()
+    log = a_log(3 * RECORD_SIZE + BLANK_SIZE, disk)
+    for at in range(3):
+        log.append(a_record(at))
+    disk.is_full = True
+    for _ in range(2):
+        with pytest.raises(DiskError):
+            log.append(a_record(3))
+    disk.is_full = False
+    assert log.append(a_record(3)) == 172
+
+
+@pytest.mark.parametrize(
+    ("begin", "read_again"), [(0, [0, 52, 104, 172]), (104, [0, 52, 104, 172]), (172, [172])]
+)
+def test_recovery_reads_what_may_be_unsynced_and_no_more(
+    begin: int, read_again: list[int]
+) -> None:  # T-145
+    disk, size = NotedDisk(), 3 * RECORD_SIZE + BLANK_SIZE
+    log = a_log(size, disk)
+    for at in range(4):
+        log.append(a_record(at))
+    again, found = a_log(size, disk), list[int]()
+    assert again.recover(begin, lambda position, _record: found.append(position)) == 224
+    assert found == read_again
+    assert (again.end, again.append(a_record(4))) == (224, 224)
+
+
+async def test_recovered_records_are_synced_again_and_read_back() -> None:
+    disk, size = NotedDisk(), 3 * RECORD_SIZE + BLANK_SIZE
+    log = a_log(size, disk)
+    for at in range(4):
+        log.append(a_record(at))
+    second = "timerlog/00000000000000000172"
+    names = [f"names {LOG}", "names ."]
+    for begin, expected in (
+        (224, names),
+        (172, [f"sync {second}", f"verify {second}", *names]),
+        (0, [f"sync {FIRST}", f"verify {FIRST}", f"sync {second}", f"verify {second}", *names]),
+    ):
+        again = a_log(size, disk)
+        again.recover(begin, lambda *_: None)
+        disk.done.clear()
+
+        async def now(job: Job) -> None:
+            job()
+
+        await again.sync(now)
+        assert disk.done == expected
+        disk.done.clear()
+        await again.sync(now)
+        assert disk.done == []
+
+
+def test_files_go_when_all_their_messages_are_gone() -> None:  # T-148
+    log = a_log(3 * RECORD_SIZE + BLANK_SIZE)
+    for at in range(7):
+        log.append(a_record(at))
+    assert log.clean(2) == 0, "the newest of the first file is there still"
+    assert log.clean(3) == 1
+    assert log.clean(100) == 1
+    assert log.clean(100) == 0, "the last one stays"
+    newest = log.last_record()
+    assert newest is not None
+    assert newest.physical_offset == 6
