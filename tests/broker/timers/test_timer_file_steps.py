@@ -339,6 +339,12 @@ async def test_recovered_records_are_synced_again_and_read_back() -> None:
         disk.done.clear()
         await again.sync(now)
         assert disk.done == []
+    certain = a_log(size, disk)
+    certain.recover(224, lambda *_: None)
+    certain.append(a_record(4))
+    disk.done.clear()
+    await certain.sync(now)
+    assert disk.done == [f"sync {second}", *names], "nothing was in doubt"
 
 
 def test_files_go_when_all_their_messages_are_gone() -> None:  # T-148

@@ -167,9 +167,8 @@ class TimerLog:
         view = file.view()
         at = 0
         while at + RECORD_SIZE <= min(file.wrote, file.size):
-            if is_blank(view, at):
-                return
             record = LogRecord.decode(view, at)
+            # Also at a blank, which is no record.
             if record is None:
                 return
             yield start + at, record
