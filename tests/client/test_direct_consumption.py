@@ -163,7 +163,7 @@ async def test_so_many_wait_for_a_listener_that_hangs(
                 first = [tasks.create_task(ask()) for _ in range(2)]
                 for _ in first:
                     await begun.acquire()
-                with pytest.raises(BrokerError, match="2 messages of tools wait for listeners"):
+                with pytest.raises(BrokerError, match="2 messages from tools are already waiting"):
                     await ask()
                 done.set()
             assert [each.result().consume_result for each in first] == ["CR_SUCCESS"] * 2
@@ -196,7 +196,7 @@ async def test_those_that_come_in_one_turn_are_counted_too(
             answers = await asyncio.gather(*asks, return_exceptions=True)
     assert len(begun) == 2
     [refused] = [each for each in answers if isinstance(each, BrokerError)]
-    assert "2 messages of tools wait for listeners" in str(refused)
+    assert "2 messages from tools are already waiting" in str(refused)
 
 
 async def test_a_dead_letter_is_consumed_where_it_lies(tmp_path: Path) -> None:

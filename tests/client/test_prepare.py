@@ -123,7 +123,7 @@ def test_a_batch_may_be_as_large_as_the_limit_and_no_larger() -> None:  # P-49
     messages = [Message("T", b"1"), Message("T", b"22")]
     size = len(preparer().batch(messages).body)
     assert preparer(max_message_size=size).batch(messages).body == encode_batch(messages)
-    with pytest.raises(IllegalMessageError, match=f"{size} bytes, the limit is {size - 1}"):
+    with pytest.raises(IllegalMessageError, match=f"{size} bytes, but may have at most {size - 1}"):
         preparer(max_message_size=size - 1).batch(messages)
 
 

@@ -356,11 +356,11 @@ async def test_client_ids_are_unique_unless_an_instance_name_says_otherwise() ->
 async def test_a_producer_that_is_not_started_says_so() -> None:
     async with client_rig() as rig:
         producer = rig.producer()
-        with pytest.raises(ClientError, match="in a `with` block, or start"):
+        with pytest.raises(ClientError, match="in a `with` block, or call start"):
             await producer.send(Message("T", b"x"))
         async with producer:
             await producer.send(Message("T", b"x"))
-        with pytest.raises(ClientError, match="in a `with` block, or start"):
+        with pytest.raises(ClientError, match="in a `with` block, or call start"):
             await producer.send(Message("T", b"x"))
 
 

@@ -128,7 +128,7 @@ async def test_too_many_open_requests_are_refused(monkeypatch: pytest.MonkeyPatc
     requests = OpenRequests()
     first = requests.open(Message("quotes", b"1"), "c", 100)
     requests.open(Message("quotes", b"2"), "c", 100)
-    with pytest.raises(ClientError, match="2 requests wait for replies already"):
+    with pytest.raises(ClientError, match="2 requests are already waiting for replies"):
         requests.open(Message("quotes", b"3"), "c", 100)
     requests.close(first)
     requests.open(Message("quotes", b"3"), "c", 100)

@@ -103,7 +103,7 @@ def test_before_5_4_there_are_no_priorities(
         assert "message.type cannot be PRIORITY; choose UNSPECIFIED, NORMAL" in refused
         console("topic", "create", "here", "--broker", "broker-b")
         error = console("topic", "update", "here", "--queues", "2", "--broker", BROKER).error
-        assert error == "broker-a has no topic 'here'; create it there"
+        assert error == "topic 'here' does not exist on broker-a; create it there"
 
 
 # -- groups ------------------------------------------------------------------------------------

@@ -209,8 +209,8 @@ class CommandProcessor:
         if self._direct >= MAX_DIRECT:
             raise BrokerError(
                 ResponseCode.SYSTEM_ERROR,
-                f"{MAX_DIRECT} messages of tools wait for listeners of this client; try again "
-                "later",
+                f"{MAX_DIRECT} messages from tools are already waiting for this client's "
+                "listeners; try again later",
             )
         message = decode_record(bytes(request.body_view), broker_name=header.broker_name or "")
 
@@ -232,6 +232,6 @@ class CommandProcessor:
         consumer = self._find_consumer(group)
         if consumer is None:
             raise BrokerError(
-                ResponseCode.SYSTEM_ERROR, f"the consumer group {group} is not in this client"
+                ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group}"
             )
         return consumer

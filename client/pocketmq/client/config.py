@@ -230,7 +230,9 @@ def network_of(
         if tls or ca_file or server_name or member_secret_file:
             option = "tls" if tls or ca_file or server_name else "member_secret_file"
             raise ConfigError(
-                option, "network= decides how the client connects; give only one of the two"
+                option,
+                "network= already decides how the client connects; leave out network=, or "
+                "leave out all options for TLS and for the member secret",
             )
         return network
     sockets = _sockets(env, tls=tls, ca_file=ca_file, server_name=server_name)
@@ -258,8 +260,8 @@ def _sockets(
         if ca_file:
             raise ConfigError(
                 "tls_ca_file",
-                "the SSL context in tls= decides which "
-                "certificates to trust; leave tls_ca_file out",
+                "the SSL context in tls= already decides which certificates to trust; leave out "
+                "tls_ca_file",
             )
     else:
         tls, ca_file = trusting(env, tls, ca_file, server_name)
@@ -291,7 +293,11 @@ def trusting(
                 "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
             ) from exc
     elif tls is False and (ca_file or server_name):
-        raise ConfigError("tls", "tls is False, but a CA file or a server name needs TLS")
+        raise ConfigError(
+            "tls",
+            "tls is False, but a CA file or a server name needs TLS; set tls=True, or leave out "
+            "tls_ca_file and tls_server_name",
+        )
     if tls is False:
         return False, None
     return True, ca_file or env.get(CA_FILE_VARIABLE) or None  # who names a CA wants its servers
@@ -351,8 +357,11 @@ def credentials_of(
     except (TypeError, ValueError):
         raise ConfigError(
             "credentials",
-            "an access key or a secret key is missing",
-            advice=f"give both, or set {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}",
+            "either the access key or the secret key is missing",
+            advice=(
+                f"give both keys, or set the variables {ACCESS_KEY_VARIABLE} and "
+                f"{SECRET_KEY_VARIABLE}"
+            ),
         ) from None
 
 

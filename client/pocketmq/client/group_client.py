@@ -50,7 +50,9 @@ class GroupClient(StartStop):
             DuplicateGroupError: this client id has such a client of the group already.
         """
         if self._instance is not None:
-            raise ClientError(f"{self.KIND} {self._group} is started already")
+            raise ClientError(
+                f"{self.KIND} {self._group} is already started; call start() only once"
+            )
         self.config = await self.config.with_identity(unique=unique)
         instance = acquire(self.config)
         try:
@@ -68,5 +70,5 @@ class GroupClient(StartStop):
 
     def _not_running(self) -> ClientError:
         return ClientError(
-            f"{self.KIND} {self._group} is not running; use it in a `with` block, or start() it"
+            f"{self.KIND} {self._group} is not running; use it in a `with` block, or call start()"
         )

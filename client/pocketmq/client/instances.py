@@ -30,8 +30,8 @@ def acquire(config: ClientConfig) -> ClientInstance:
         instance = shared[key] = ClientInstance(config)
     elif _reach(instance.config) != _reach(config):
         raise ClientError(
-            f"client id {config.client_id} is in use with other name servers, another encoding or "
-            "other credentials; give this one another instance_name"
+            f"client id {config.client_id} is already in use with different name servers, "
+            "encoding or credentials; give this client another instance_name"
         )
     instance.users += 1
     return instance

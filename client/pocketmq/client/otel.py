@@ -84,8 +84,8 @@ def instrument(client: T, tracer_provider: Any = None) -> T:
         _trace_takes(inner, "poll", tracer)
     else:
         raise CallerError(
-            f"a {type(client).__name__} has no spans; give a producer, or a push, simple or lite "
-            "pull consumer"
+            f"a {type(client).__name__} cannot be traced; pass a producer, or a push, simple or "
+            "lite pull consumer"
         )
     return client
 

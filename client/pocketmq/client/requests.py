@@ -57,8 +57,8 @@ class OpenRequests:
         # Replies may never come; each open request holds a future until its time is over.
         if len(self._waiting) >= MAX_OPEN:
             raise ClientError(
-                f"{MAX_OPEN} requests wait for replies already; wait until some "
-                "of them are answered"
+                f"{MAX_OPEN} requests are already waiting for replies; wait until some of them "
+                "are answered"
             )
         correlation_id = str(uuid.uuid4())
         message.properties[names.CORRELATION_ID] = correlation_id

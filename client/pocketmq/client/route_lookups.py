@@ -150,7 +150,7 @@ class RouteLookups:
         if info is None:
             raise TopicNotFoundError(topic)
         if not info.queues:
-            raise TopicNotFoundError(topic, "none of its queues can be written to now")
+            raise TopicNotFoundError(topic, "no queue of the topic can be written to now")
         return info
 
     async def _look_up(self, topic: str, model: str, model_queue_nums: int) -> bool | PocketMQError:

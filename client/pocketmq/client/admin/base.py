@@ -47,7 +47,7 @@ class AdminBase(StartStop):
     def _started(self) -> ClientInstance:
         if self._instance is None:
             raise ClientError(
-                "the admin client is not running; use it in a `with` block, or start() it"
+                "the admin client is not running; use it in a `with` block, or call start()"
             )
         return self._instance
 

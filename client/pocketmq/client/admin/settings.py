@@ -31,5 +31,9 @@ async def change_options(
 
 def _line(key: str, value: str) -> str:
     if not key or not (key + value).isprintable() or any(char in " =:#!\\" for char in key):
-        raise ConfigError(key, f"{value!r} cannot be written as one line of properties")
+        raise ConfigError(
+            key,
+            f"the value {value!r} cannot be one line of properties; use only printable "
+            "characters, and in the name no space, =, :, #, ! or backslash",
+        )
     return f"{key}={value}\n".replace("\\", "\\\\")

@@ -122,7 +122,9 @@ class TopicAdmin(AdminBase):
             raise TopicNotFoundError(topic)
         chosen = await masters.chosen(having if brokers is None else brokers, None)
         if missing := sorted(chosen.keys() - having.keys()):
-            raise ClientError(f"{', '.join(missing)} has no topic {topic!r}; create it there")
+            raise ClientError(
+                f"topic {topic!r} does not exist on {', '.join(missing)}; create it there"
+            )
         for name, address in chosen.items():
             old = having[name]
             header = UpdateAndCreateTopicRequestHeader(

@@ -121,7 +121,9 @@ class PushSettings:
         for name, (least, most) in self.RANGES.items():
             value = getattr(self, name)
             if not least <= value <= most and not (value == -1 and name in self.MAY_BE_OFF):
-                raise ConfigError(name, f"{value} is not between {least} and {most}")
+                raise ConfigError(
+                    name, f"{value} is not between {least} and {most}, the limits of this option"
+                )
 
     @property
     def is_broadcasting(self) -> bool:

@@ -155,8 +155,8 @@ class Preparer:
         body = encode_batch(messages)
         if len(body) > self._max_message_size:
             raise IllegalMessageError(
-                f"the batch has {len(body)} bytes, the limit is {self._max_message_size}; "
-                "send fewer messages at once",
+                f"the batch has {len(body)} bytes, but may have at most "
+                f"{self._max_message_size}; send fewer messages at once",
                 topic=topic,
             )
         prepared = Prepared(topic, body, 0, 0, ",".join(keys))

@@ -410,8 +410,8 @@ class Producer(GroupClient):
         chosen = (selector or select_by_hash)(info.queues, message, key)
         if chosen is None:
             raise ClientError(
-                f"the selector chose no queue of topic {message.topic!r} for key {key!r}; "
-                "let it return one of the queues it is given"
+                f"the selector chose no queue of topic {message.topic!r} for key {key!r}; it "
+                "must return one of the queues that it is given"
             )
         if chosen.topic != message.topic:
             raise IllegalMessageError(f"the selector chose {chosen}", topic=message.topic)

@@ -132,8 +132,9 @@ class TransactionProducer(Producer):
         lacks = [each for each in LISTENER_METHODS if not callable(getattr(listener, each, None))]
         if lacks:
             raise CallerError(
-                f"listener is {listener!r:.80}, which has no {' and no '.join(lacks)}; pass an "
-                f"object with the methods {' and '.join(LISTENER_METHODS)}"
+                f"listener is {listener!r:.80}, which has no method "
+                f"{' and no method '.join(lacks)}; pass an object with the methods "
+                f"{' and '.join(LISTENER_METHODS)}"
             )
         super().__init__(group, **options)
         self._execute = _Asked("transaction.local_part_failed", listener.execute_local_transaction)

@@ -83,7 +83,10 @@ def handle_of(message: MessageExt) -> ReceiptHandle:
         return noted
     text = message.properties.get(POP_CK)
     if text is None:
-        raise BadRequestError("the message has no receipt handle: it was pulled and not popped")
+        raise BadRequestError(
+            "the message has no receipt handle, because it was pulled and not popped; "
+            "acknowledge only popped messages"
+        )
     return ReceiptHandle.parse(text)
 
 
@@ -148,8 +151,8 @@ def _put_one_by_one(
         # Guessing would acknowledge another message than the one that was consumed.
         if at >= len(taken):
             raise BadRequestError(
-                "the pop's answer names no offset for a message of "
-                f"{(popped.mark, popped.queue_id)}"
+                "the broker's answer to a pop has fewer offsets than messages for queue "
+                f"{popped.queue_id} (topic mark {popped.mark})"
             )
         offset = taken[at]
         at += 1

@@ -189,9 +189,13 @@ class LitePullConsumer(PullMember):
         # would silently begin elsewhere.
         least, most = await self.min_offset(queue), await self.max_offset(queue)
         if not least <= offset <= most:
-            raise ClientError(f"offset {offset} of {queue} is not between {least} and {most}")
+            raise ClientError(
+                f"offset {offset} is outside {queue}; seek to an offset from {least} to {most}"
+            )
         if not queues.seek(queue, offset):
-            raise ClientError(f"this consumer lost {queue} before seek() was done")
+            raise ClientError(
+                f"{queue} is no longer assigned to this consumer, so seek() did not move its offset"
+            )
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the queue's oldest message."""
@@ -272,8 +276,8 @@ class LitePullConsumer(PullMember):
     def _enter_mode(self, mode: str) -> None:
         if self._mode not in ("", mode):
             raise ClientError(
-                f"consumer {self._group} was told to {self._mode}; "
-                "subscribe and assign exclude each other"
+                f"consumer {self._group} already uses {self._mode}(); one consumer cannot use "
+                "both subscribe() and assign()"
             )
         self._mode = mode
 

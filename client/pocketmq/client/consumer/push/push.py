@@ -158,7 +158,7 @@ class PushConsumer(GroupMember):
         """
         if self._instance is not None:
             raise ClientError(
-                f"consumer {self._group} runs already; change its listener before start()"
+                f"consumer {self._group} is already running; change its listener before start()"
             )
         self._change_listening = change
         self._listening = change(self._listening)
@@ -172,10 +172,13 @@ class PushConsumer(GroupMember):
                 f"{type(listener).__name__}; pass a function"
             )
         if self._listening.listener is not None:
-            raise ClientError(f"consumer {self._group} has a listener already; one is enough")
+            raise ClientError(
+                f"consumer {self._group} already has a listener; a consumer can have only one "
+                "listener"
+            )
         if self._instance is not None:
             raise ClientError(
-                f"consumer {self._group} runs already; set the listener before start()"
+                f"consumer {self._group} is already running; set its listener before start()"
             )
         self._listening = self._change_listening(
             Listening(listener=listener, one_by_one=one_by_one, orderly=orderly)
@@ -370,7 +373,10 @@ class PushConsumer(GroupMember):
     def _iterate(self, count: int | None) -> MessageIterator:
         concurrent = self._made.concurrent
         if self._listening.listener is not None or concurrent is None:
-            raise ClientError(f"consumer {self._group} has a listener; it gets the messages")
+            raise ClientError(
+                f"consumer {self._group} has a listener, which gets the messages; to iterate "
+                "over messages, set no listener"
+            )
         return MessageIterator(concurrent, count, self._made.consume_events)
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
