@@ -229,7 +229,7 @@ def test_without_a_cluster_the_error_says_how_to_start_one() -> None:
             ["topic", "list", "-n", "nonsense"],
             "pocketmq: nameservers: 'nonsense' is not an address",
         ),
-        (["clock", "advance", "soon"], "pocketmq: 'soon' is no duration; write 126"),
+        (["clock", "advance", "soon"], "pocketmq: 'soon' is not a duration; write a duration"),
         (["consume", "t", "--strategy", "luck"], "pocketmq: strategy: there is no 'luck'"),
         (["up", "--config", "/no/such.toml"], "pocketmq: /no/such.toml: cannot be read"),
     ],
@@ -343,5 +343,5 @@ def test_durations(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "-5", "5 parsecs", "1e400", "nan"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(CallerError, match="is no duration"):
+    with pytest.raises(CallerError, match="is not a duration"):
         parse_duration_ms(text)

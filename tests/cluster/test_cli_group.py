@@ -177,10 +177,13 @@ async def test_reset_moves_a_group_that_runs_and_one_that_does_not(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "give one of --to start, --to end, --to TIME or --ago DURATION"),
-        (["--to", "end", "--ago", "1m"], "give one of "),
-        (["--to", "soon"], "'soon' is no time; write start, end, or a time like 2026-11-22T09:30"),
-        (["--ago", "soon"], "'soon' is no duration; write"),
+        ([], "give exactly one of --to start, --to end, --to TIME and --ago DURATION"),
+        (["--to", "end", "--ago", "1m"], "give exactly one of "),
+        (
+            ["--to", "soon"],
+            "'soon' is not a time; write start, end, or a time like 2026-11-22T09:30",
+        ),
+        (["--ago", "soon"], "'soon' is not a duration; write"),
     ],
 )
 def test_reset_says_what_it_needs(

@@ -167,7 +167,7 @@ def test_a_port_in_use_is_one_clear_line_and_status_1(tmp_path: Path) -> None:
     assert (up.returncode, out) == (1, "")
     assert err.splitlines() == [
         f"pocketmq: nameserver-1 cannot start: port {port} on 127.0.0.1 is taken by pid "
-        f"{os.getpid()}; stop it, or let the system choose ports with --any-port"
+        f"{os.getpid()}; stop this process, or let the system choose ports with --any-port"
     ]
 
 

@@ -108,7 +108,8 @@ def test_the_demo_starts_with_new_stores_only(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == (
-        f"pocketmq: {tmp_path} is not empty; the demo starts with new stores, choose another\n"
+        f"pocketmq: {tmp_path} is not empty, but the demo starts with new stores; choose an "
+        "empty folder\n"
     )
 
 

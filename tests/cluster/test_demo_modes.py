@@ -133,7 +133,7 @@ def test_a_rate_at_which_nothing_or_everything_fails_is_refused(rate: float) -> 
 
 
 def test_modes_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="--kill-master and --grpc exclude each other"):
+    with pytest.raises(ConfigError, match="--kill-master and --grpc can be given; choose"):
         Mode.chosen(orderly=True, broadcast=False, failures=0.1)
 
 

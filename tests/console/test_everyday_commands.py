@@ -30,8 +30,8 @@ def test_creating_a_topic_that_is_there_says_what_would_change(
     topic = pocketmq.sync.create_topic("orders", queues=4)
     error = console("topic", "create", topic, "--queues", "8").error
     assert error == (
-        f"topic {topic} is there already, and nothing was changed; with --update it would be: "
-        "broker-a: 4 -> 8 queues"
+        f"topic {topic} already exists, and nothing was changed; --update would make these "
+        "changes: broker-a: 4 -> 8 queues"
     )
     assert queues_of(pocketmq, topic) == 4
     assert (

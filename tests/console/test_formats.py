@@ -73,7 +73,7 @@ def test_a_position_is_read(text: str, meant: Position) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "--5", "-x", "²", "ago", "9999-99-99"])
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(CallerError, match="is no position; write start, end, an offset"):
+    with pytest.raises(CallerError, match="is not a position; write start, end, an offset"):
         position(text)
 
 

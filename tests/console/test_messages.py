@@ -207,8 +207,8 @@ def test_show_finds_a_message_by_each_of_its_names(console: Console, orders: str
         (("nothing",), "no message 'nothing' in any topic"),
         (("{orders}", "broker-a/0", "99"), "no message at offset 99 of"),
         (("{orders}", "broker-a", "0"), "'broker-a' names no queue; write broker-a/0"),
-        (("{orders}", "broker-a/0", "x"), "'x' is no offset"),
-        (("{orders}", "broker-a/0"), "name one message: by its id, or by topic, queue and"),
+        (("{orders}", "broker-a/0", "x"), "'x' is not an offset"),
+        (("{orders}", "broker-a/0"), "name one message by its id, or by topic, queue and"),
         (("{orders}", "broker-z/0", "0"), "broker 'broker-z' has no known address"),
     ],
 )
@@ -354,7 +354,7 @@ def test_dead_letters_are_sent_to_their_topic_again(pocketmq: Cluster, console: 
     assert console("topic", "stats", other, "-o", "json").json["messages"] == 3
     assert "no dead letter of" in console("message", "resend", group, "--id", "7F").error
     assert (
-        "has no dead letters: there is no topic %DLQ%nobody"
+        "has no dead letters, because topic %DLQ%nobody does not exist"
         in console("message", "resend", "nobody").error
     )
 

@@ -96,10 +96,10 @@ def test_an_empty_seed_is_one() -> None:
 
 
 def test_a_data_folder_without_a_cluster_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CallerError, match="no cluster runs on this folder"):
+    with pytest.raises(CallerError, match="no cluster runs in this folder"):
         ControlClient.found(None, tmp_path)
     (tmp_path / "control.json").write_text("{")
-    with pytest.raises(CallerError, match="remove it"):
+    with pytest.raises(CallerError, match="remove this file"):
         ControlClient.found(None, tmp_path)
     with pytest.raises(CallerError, match="write http://host:port"):
         ControlClient("ftp://x")

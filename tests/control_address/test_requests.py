@@ -206,7 +206,10 @@ def test_ready_waits_for_what_is_to_be_done_before(cluster: Cluster) -> None:
 
 def test_a_tests_cluster_is_not_stopped_over_http(cluster: Cluster) -> None:
     status, answer = ask(cluster, "POST", "/stop")
-    assert (status, answer["error"]) == (400, "this cluster ends with the test that started it")
+    assert status == 400
+    assert answer["error"] == (
+        "this cluster cannot be stopped here: it ends with the test that started it"
+    )
     assert ask(cluster, "GET", "/readyz")[0] == 200
 
 
@@ -251,11 +254,11 @@ def test_a_role_is_frozen_killed_and_started_again(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("headers", "status", "said"),
     [
-        ({"Host": "evil.example"}, 403, "use 127.0.0.1"),
-        ({"Host": ""}, 403, "use 127.0.0.1"),
-        ({"Origin": "http://evil.example"}, 403, "may not steer"),
-        ({"Origin": "null"}, 403, "may not steer"),
-        ({"Origin": "http://127.0.0.1:1"}, 403, "may not steer"),
+        ({"Host": "evil.example"}, 403, "use the host 127.0.0.1"),
+        ({"Host": ""}, 403, "use the host 127.0.0.1"),
+        ({"Origin": "http://evil.example"}, 403, "may not control"),
+        ({"Origin": "null"}, 403, "may not control"),
+        ({"Origin": "http://127.0.0.1:1"}, 403, "may not control"),
     ],
 )
 def test_a_page_of_somebody_else_is_refused(
@@ -270,7 +273,7 @@ def test_a_page_of_somebody_else_is_refused(
 @pytest.mark.parametrize(
     ("method", "path", "question", "said"),
     [
-        ("POST", "/topics", b"{", "the body does not fit /topics"),
+        ("POST", "/topics", b"{", "body is not valid for /topics"),
         ("POST", "/topics", {"nam": "x"}, "`nam`"),
         ("POST", "/topics", {"name": "a b"}, "a b"),
         ("GET", "/messages", None, "parameter topic is missing"),
@@ -406,7 +409,7 @@ def test_snapshots_are_saved_listed_and_loaded(cluster: Cluster) -> None:
     assert ask(cluster, "POST", "/snapshots/one/load")[0] == 200
     assert "kept" in [each["name"] for each in ask(cluster, "GET", "/topics")[1]]
     status, answer = ask(cluster, "POST", "/snapshots", {"name": "../x"})
-    assert (status, "is no name of a snapshot" in answer["error"]) == (400, True)
+    assert (status, "cannot be the name of a snapshot" in answer["error"]) == (400, True)
     assert ask(cluster, "POST", "/snapshots/two/load")[0] == 400
 
 

@@ -121,7 +121,7 @@ async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:
         refused = pocketmq("kill", "broker-z", env=env)
         assert (refused.returncode, refused.stdout) == (1, "")
         assert refused.stderr == (
-            "pocketmq: there is no role 'broker-z'; this cluster has nameserver-1, broker-a, "
+            "pocketmq: this cluster has no role 'broker-z'; its roles are nameserver-1, broker-a, "
             "proxy-1\n"
         )
         assert os.stat(data / "control.json").st_mode & 0o777 == 0o600

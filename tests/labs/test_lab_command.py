@@ -55,16 +55,16 @@ def test_a_lab_starts_in_a_folder_that_says_what_to_do(
     compile((folder / "lab.py").read_text(), "lab.py", "exec")
     status, _, err = ran(capsys, "start", str(lab.number))
     assert status == 1
-    assert err.endswith("README.md is there already; choose another folder\n")
+    assert err.endswith("README.md already exists; choose another folder\n")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["start", "9"], "there is no lab 9; choose from 1 to 8"),
+        (["start", "9"], "there is no lab 9; choose a number from 1 to 8"),
         (["check", "0"], "there is no lab 0"),
-        (["check", "1"], "lab-1 is not there; `pocketmq lab start 1` makes"),
-        (["check", "1", "mine.py"], "mine.py is not there"),
+        (["check", "1"], "lab-1 does not exist; `pocketmq lab start 1` makes"),
+        (["check", "1", "mine.py"], "mine.py does not exist"),
         (["check", "1", " "], "the command line is empty"),
     ],
 )

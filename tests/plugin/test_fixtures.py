@@ -120,9 +120,12 @@ def test_time_goes_neither_back_nor_on_for_ever(pocketmq_clock: Cluster, seconds
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"seconds": "2 weeks"}, "'2 weeks' is no duration; write 126, 126s, 500ms, 5m or 2h"),
-        ({"hours": "two"}, "hours is 'two', which is no number; write a number"),
-        ({"minutes": None}, "minutes is None, which is no number; write a number"),
+        (
+            {"seconds": "2 weeks"},
+            "'2 weeks' is not a duration; write a duration like 126, 126s, 500ms, 5m or 2h",
+        ),
+        ({"hours": "two"}, "hours is 'two', which is not a number; write a number"),
+        ({"minutes": None}, "minutes is None, which is not a number; write a number"),
     ],
 )
 def test_time_is_moved_by_numbers_only(
@@ -130,7 +133,7 @@ def test_time_is_moved_by_numbers_only(
 ) -> None:
     with pytest.raises(CallerError, match=said):
         pocketmq_clock.sync.advance(**arguments)
-    with pytest.raises(CallerError, match="limit_s is '1m', which is no number; write the number"):
+    with pytest.raises(CallerError, match="limit_s is '1m', which is not a number; write the number"):
         pocketmq_clock.sync.advance_until(lambda: True, limit_s=cast("float", "1m"))
 
 
@@ -154,7 +157,9 @@ async def never_true() -> bool:
 
 
 def test_a_coroutine_is_no_condition_of_a_blocking_wait(pocketmq_clock: Cluster) -> None:
-    with pytest.raises(CallerError, match="never_true is a coroutine function; write a plain one"):
+    with pytest.raises(
+        CallerError, match="never_true is a coroutine function; pass a plain function"
+    ):
         pocketmq_clock.sync.advance_until(never_true)  # type: ignore[arg-type]
 
 
@@ -266,7 +271,7 @@ def test_two_clusters_stand_side_by_side() -> None:
 
 def test_a_call_without_sync_is_answered_with_what_to_write(pocketmq: Cluster) -> None:
     with pytest.raises(
-        AttributeError, match=r"no producer; in plain code write cluster\.sync\.prod"
+        AttributeError, match=r"no producer; outside of a coroutine, write cluster\.sync\.prod"
     ):
         pocketmq.producer()  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="'Cluster' object has no attribute 'colour'"):

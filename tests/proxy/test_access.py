@@ -527,7 +527,7 @@ async def test_without_authorization_a_signature_is_enough(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"authorization_enabled": True}, "no SDK says who it is"),
+        ({"authorization_enabled": True}, "no SDK would have any right"),
         (CHECKS | {"authentication_enabled": False}, "every SDK would have the rights"),
         (
             {"authentication_enabled": True, "inner_client_authentication_credentials": "inner:x"},

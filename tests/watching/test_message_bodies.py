@@ -228,9 +228,9 @@ def test_a_broker_that_refuses_for_good_ends_it_with_words(cluster: Cluster, top
         ("/watch/messages?topic=nowhere", "there is no topic 'nowhere'"),
         ("/watch/export", "parameter topic is missing"),
         ("/watch/export?topic=nowhere", "there is no topic 'nowhere'"),
-        ("/watch/export?topic=TBW102&part=broker-a/0", "no part of a queue"),
+        ("/watch/export?topic=TBW102&part=broker-a/0", "not a part of a queue"),
         ("/watch/export?topic=TBW102&part=broker-a/99:0-1", "no queue broker-a/99"),
-        ("/watch/export?topic=TBW102&part=broker-a/0:" + "9" * 30 + "-1", "no part of a queue"),
+        ("/watch/export?topic=TBW102&part=broker-a/0:" + "9" * 30 + "-1", "not a part of a queue"),
     ],
 )
 def test_a_mistake_is_told_in_words(cluster: Cluster, path: str, words: str) -> None:

@@ -63,7 +63,7 @@ def test_a_file_that_is_no_recording_makes_no_page(
 ) -> None:
     source, target = tmp_path / "passwords", tmp_path / "page.html"
     source.write_bytes(content)
-    with pytest.raises(CallerError, match="passwords is no recording: "):
+    with pytest.raises(CallerError, match="passwords is not a recording: "):
         export_recording(source, target, begin_s=begin_s)
     assert not target.exists()
 

@@ -37,7 +37,9 @@ def parse_duration_ms(text: str) -> int:
             raise ValueError
         return round(float(number) * UNITS_MS[unit])
     except (ValueError, OverflowError):
-        raise CallerError(f"{text!r} is no duration; write 126, 126s, 500ms, 5m or 2h") from None
+        raise CallerError(
+            f"{text!r} is not a duration; write a duration like 126, 126s, 500ms, 5m or 2h"
+        ) from None
 
 
 def as_seconds(name: str, value: object) -> float:
@@ -63,4 +65,4 @@ def as_number(name: str, value: object) -> float:
         # If the text is a duration, the message can name the number to write.
         with suppress(CallerError):
             advice = f"write the number {parse_duration_ms(value) / 1000:g}, in seconds"
-    raise CallerError(f"{name} is {value!r}, which is no number; {advice}")
+    raise CallerError(f"{name} is {value!r}, which is not a number; {advice}")

@@ -49,7 +49,8 @@ async def create_or_change(
         names = list(brokers)
     if must_exist and (missing := sorted(set(names) - before.keys())):
         raise CallerError(
-            f"{', '.join(missing)} does not know group {group!r}; use `pocketmq group create`"
+            f"group {group!r} does not exist on {', '.join(missing)}; create it with `pocketmq "
+            "group create`"
         )
     for name in names:
         # The config's defaults are a broker's own, so a new group equals one that a broker creates.
@@ -92,4 +93,4 @@ def unknown(group: str) -> CallerError:
 
 def _check_not_built_in(group: str) -> None:
     if is_system_group(group):
-        raise CallerError(f"group {group!r} is the cluster's own and cannot be changed")
+        raise CallerError(f"group {group!r} is a system group of the cluster and cannot be changed")

@@ -53,8 +53,8 @@ async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list
     knowing = {name for name in brokers if group in await admin.groups(name)}
     if not knowing:
         raise CallerError(
-            f"no broker knows group {group!r}: nobody has consumed under this name yet; see "
-            "`pocketmq group list`"
+            f"no broker knows group {group!r}, because no consumer has used this name yet; "
+            "`pocketmq group list` shows all groups"
         )
     moves = []
     for queue in queues:

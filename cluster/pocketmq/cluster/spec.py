@@ -166,33 +166,41 @@ class ClusterOptions:
             raise ValueError(f"{self.controllers} controllers are too few; write 0 or more")
         # Without controllers nobody decides which replica is the master.
         if self.replicas > 1 and not self.controllers:
-            raise ValueError(f"{self.replicas} replicas need --controllers 1, or better 3")
+            raise ValueError(
+                f"{self.replicas} replicas need controllers, but there are none; add "
+                "--controllers 1, or better --controllers 3"
+            )
         if self.replicas < 1:
             raise ValueError(f"{self.replicas} replicas are too few; write 1 or more")
         if self.slaves < 0:
             raise ValueError(f"{self.slaves} slaves are too few; write 0 or more")
         if self.slaves and self.controllers:
             raise ValueError(
-                "with --controllers use --replicas, not --slaves: controllers choose the master"
+                "--slaves cannot be combined with --controllers, because controllers choose the "
+                "master; use --replicas instead of --slaves"
             )
         if self.sync_slaves and not self.slaves:
             raise ValueError(
-                "--sync-slaves needs --slaves 1 or more: there is no slave to wait for"
+                "--sync-slaves waits for slaves, but there are no slaves; add --slaves 1 or more"
             )
         if self.acting_master and not self.slaves:
             raise ValueError(
-                "--acting-master needs --slaves 1 or more: there is no slave that could act"
+                "--acting-master lets a slave act as master, but there are no slaves; add "
+                "--slaves 1 or more"
             )
         if self.members_must_prove and not self.tls:
-            raise ValueError("--members-must-prove needs --tls: proofs need TLS connections")
+            raise ValueError("--members-must-prove needs TLS connections; add --tls")
         if self.strangers_read_routes and not self.members_must_prove:
             raise ValueError("--strangers-read-routes needs --members-must-prove")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
         if not self.brokers and (self.slaves or self.replicas > 1):
-            raise ValueError("--slaves and --replicas need --brokers 1 or more, which they copy")
+            raise ValueError(
+                "--slaves and --replicas copy brokers, but there are no brokers; give --brokers "
+                "1 or more"
+            )
         if self.clock not in ("real", "manual"):  # a program without types may hand over anything
-            raise ValueError(f"{self.clock!r} is no clock; write real or manual")
+            raise ValueError(f"{self.clock!r} is not a kind of clock; write real or manual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +408,10 @@ def _controllers(
     # Controllers must know each other's ports before the start, so `any_port` needs free ones.
     ports = list(free_ports) if options.any_port else range(first, first + options.controllers)
     if len(ports) < options.controllers:
-        raise ValueError(f"{options.controllers} controllers need that many free ports")
+        raise ValueError(
+            f"{options.controllers} controllers need {options.controllers} free ports, but only "
+            f"{len(ports)} were found"
+        )
     ids = [f"n{at}" for at in range(options.controllers)]
     peers = ";".join(
         f"{each}-{address_text(options.host, port)}" for each, port in zip(ids, ports, strict=False)

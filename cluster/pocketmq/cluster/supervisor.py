@@ -199,7 +199,9 @@ class Supervisor(StartStop):
             env: Added to its environment.
         """
         if spec.name in self._processes:
-            raise ValueError(f"{spec.name} exists already; restart it, or choose another name")
+            raise ValueError(
+                f"a process named {spec.name} already exists; restart it, or choose another name"
+            )
         process = ChildProcess(
             spec.name,
             spec.role,
@@ -241,8 +243,8 @@ class Supervisor(StartStop):
                         await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
-                f"after {ROUTE_LIMIT_S:g} s not every nameserver knew {', '.join(sorted(missing))};"
-                f" the brokers' logs are in {self.spec.logs}"
+                f"after {ROUTE_LIMIT_S:g} s, a nameserver still did not know "
+                f"{', '.join(sorted(missing))}; see the brokers' logs in {self.spec.logs}"
             ) from None
 
     async def wait_for_controllers(self) -> None:
@@ -264,7 +266,7 @@ class Supervisor(StartStop):
                     await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
-                f"after {ROUTE_LIMIT_S:g} s no controller was leader; the controllers' logs are "
+                f"after {ROUTE_LIMIT_S:g} s, no controller was leader; see the controllers' logs "
                 f"in {self.spec.logs}"
             ) from None
         if is_between:  # on to a whole second, at which manual clocks begin

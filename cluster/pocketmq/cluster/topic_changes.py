@@ -170,6 +170,6 @@ async def _check_kept(
         found = (await admin.topic_configs(name)).get(topic)
         if found is None or found.attributes.get(MESSAGE_TYPE) != message_type:
             raise CallerError(
-                f"{name} has stored topic {topic!r} without its message type: brokers know types "
-                "from RocketMQ 5.0 on"
+                f"{name} has stored topic {topic!r} without its message type: only brokers of "
+                "RocketMQ 5.0 or later store message types"
             )

@@ -212,7 +212,7 @@ def _readable_port_error() -> Iterator[None]:
             raise
         what = str(exc).partition(";")[0]
         raise EnvironmentFault(
-            f"{what}; stop it, or let the system choose ports with --any-port"
+            f"{what}; stop this process, or let the system choose ports with --any-port"
         ) from exc
 
 

@@ -71,7 +71,8 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             from pocketmq.proxy.assembly.proxy import Proxy
         except ImportError as exc:
             raise EnvironmentFault(
-                f"gRPC cannot be imported: {exc}; pip install --force-reinstall 'pocketmq[grpc]'"
+                f"gRPC cannot be imported: {exc}; run `pip install --force-reinstall "
+                "'pocketmq[grpc]'`"
             ) from exc
 
         # Check the ports before anything is made: if one is taken, no certificate or folder is

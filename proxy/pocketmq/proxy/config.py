@@ -95,14 +95,14 @@ class ProxyConfig:
         if self.inner_credentials is not None and not self.authentication_enabled:
             raise ConfigError(
                 "inner_client_authentication_credentials",
-                "without authentication_enabled, every SDK would have the rights of that user",
-                advice="turn authentication_enabled on, as in the brokers",
+                "without authentication_enabled, every SDK would have the rights of this user",
+                advice="turn on authentication_enabled, as on the brokers",
             )
         if self.authorization_enabled and not self.authentication_enabled:
             raise ConfigError(
                 "authorization_enabled",
-                "without authentication_enabled, no SDK says who it is, and none would have "
-                "any right",
+                "without authentication_enabled, the proxy does not know the users of SDKs, so "
+                "no SDK would have any right",
                 advice="turn authentication_enabled on",
             )
 

@@ -166,7 +166,7 @@ class MemoryDisk:
             return  # the previous sync of the same job will write them
         file.reached(file.image())
         if file.durable[start:end] != bytes(expected):
-            raise DiskError(path, "what was synced does not read back")
+            raise DiskError(path, "the file does not have the bytes that were synced")
 
     async def _write_behind(self, path: str, effect: Effect) -> None:
         """Wait for a write of a configuration file.

@@ -176,7 +176,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             heapq.heappop(scheduled)
         if not ready:
             if not scheduled:
-                raise SimulationStuckError("nothing is ready and no timer is armed")
+                raise SimulationStuckError(
+                    "the simulation is stuck: no callback is ready, and no timer is set"
+                )
             self._now = max(self._now, scheduled[0][0])
         now = self._now + 1e-9
         while scheduled and scheduled[0][0] <= now:

@@ -125,5 +125,7 @@ class NameServerAndClients:
         until = self._loop.time() + limit_s
         while not condition():
             if self._loop.time() > until:
-                raise InvariantError(f"{self._loop.time():.3f} {what} within {limit_s:g} s")
+                raise InvariantError(
+                    f"{self._loop.time():.3f} {what} within {limit_s:g} s of simulated time"
+                )
             await self._clock.sleep(LOOK_S)

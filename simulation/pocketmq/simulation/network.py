@@ -339,5 +339,8 @@ def is_notification(data: bytes) -> bool:
 def _caller() -> SimProcess:
     process = PROCESS.get()
     if process is None:
-        raise RuntimeError("the network is used by no process")
+        raise RuntimeError(
+            "this code uses the network outside of a simulated process; run it in a process of "
+            "the simulation"
+        )
     return process

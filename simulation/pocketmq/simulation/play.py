@@ -149,7 +149,10 @@ def _checker(cluster: Simulated) -> Check:
     def check(ran: list[SimProcess]) -> None:
         watch.look(ran)
         if loop.callbacks > MOST_CALLBACKS:
-            raise InvariantError(f"{loop.time():.3f} the cluster does not come to rest")
+            raise InvariantError(
+                f"{loop.time():.3f} the cluster has not come to rest after {MOST_CALLBACKS} "
+                "callbacks"
+            )
         if violations or failures:
             raise_first(cluster)
 

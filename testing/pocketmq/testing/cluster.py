@@ -157,9 +157,11 @@ class Cluster:
             WrongClusterError: It does not.
         """
         if self.control.roles.client_tls is None:
-            raise WrongClusterError("this cluster speaks no TLS; start it with tls=True")
+            raise WrongClusterError("this cluster does not use TLS; start it with tls=True")
         if self.control.roles.ca_file is None:
-            raise WrongClusterError("no CA file is known; name it with --pocketmq-ca-file")
+            raise WrongClusterError(
+                "the cluster's CA file is not known; name it with --pocketmq-ca-file"
+            )
         return self.control.roles.ca_file
 
     @property
@@ -172,7 +174,7 @@ class Cluster:
         path = self.control.roles.member_secret_file
         if path is None:
             raise WrongClusterError(
-                "there is no member secret: start the cluster with members_must_prove=True"
+                "this cluster has no member secret; start it with members_must_prove=True"
             )
         return path
 
@@ -382,9 +384,9 @@ class Cluster:
         def __getattr__(self, name: str) -> Any:
             if name in ("producer", "consumer"):
                 raise AttributeError(
-                    f"a Cluster has no {name}; in plain code write cluster.sync.{name}(...), in a "
-                    "coroutine Producer(group, nameservers=cluster.nameservers) or "
-                    "PushConsumer(...)",
+                    f"a Cluster has no {name}; outside of a coroutine, write "
+                    f"cluster.sync.{name}(...); in a coroutine, write Producer(group, "
+                    "nameservers=cluster.nameservers) or PushConsumer(...)",
                     name=name,
                     obj=self,
                 )
@@ -415,8 +417,8 @@ class Cluster:
         """
         if self._is_shared:
             raise WrongClusterError(
-                f"this cluster is shared by the tests of the session, so none may {wish}; ask for "
-                f"the fixture {fixture}, and the test gets a cluster of its own"
+                f"all tests of the session share this cluster, so no test may {wish}; use the "
+                f"fixture {fixture}, which gives the test a cluster of its own"
             )
 
     def report(self) -> str:
@@ -534,7 +536,9 @@ class Faults:
             # The same conversion as at the control address, so that both refuse the same rules.
             rule = msgspec.convert({"do": do, **options}, FaultRule)
         except msgspec.ValidationError as exc:
-            raise WrongFaultError(f"no such fault rule: {exc}; see docs/control.md") from exc
+            raise WrongFaultError(
+                f"this fault rule is not valid: {exc}; see docs/control.md"
+            ) from exc
         return self.cluster.thread.result(self.cluster.control.add_fault(rule))
 
     def partition(self, one: str, other: str) -> FaultRule:
@@ -661,8 +665,8 @@ class SyncCluster:
         # A coroutine object counts as true, so the move would end at the first deadline.
         if inspect.iscoroutinefunction(condition):
             raise CallerError(
-                f"{name} is a coroutine function; write a plain one, or await "
-                "cluster.advance_until(...), without sync"
+                f"{name} is a coroutine function; pass a plain function, or use `await "
+                "cluster.advance_until(...)` without sync"
             )
         began_ms = self.time_ms
         until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
@@ -766,7 +770,7 @@ class SyncCluster:
             CallerError: It is to be orderly without a listener.
         """
         if orderly and listener is None:
-            raise CallerError("only a listener gets messages in order; give listener= as well")
+            raise CallerError("orderly=True needs a listener; give listener= as well")
         if broadcast:
             options["message_model"] = MessageModel.BROADCASTING
             # Within the cluster's data: otherwise a later run with the same group would find these
@@ -835,8 +839,8 @@ def _check_no_client_waits(call: str) -> None:
         return
     if runs_clients(loop):
         raise CallerError(
-            f"sync.{call} blocks the event loop in which the test's clients run, so they would "
-            f"stand still; write `await cluster.{call}(...)`, without sync"
+            f"sync.{call} blocks the event loop in which the test's clients run, so the clients "
+            f"would stand still; write `await cluster.{call}(...)`, without sync"
         )
 
 

@@ -143,6 +143,6 @@ class RunningRoles:
 
 def _refuse(name: str) -> NoReturn:
     raise WrongClusterError(
-        f"{name} runs without this test, which cannot steer it; ask for the fixture "
-        "pocketmq_cluster, and the test gets a cluster of its own"
+        f"{name} was not started by this test, so the test cannot control it; use the fixture "
+        "pocketmq_cluster, which gives the test a cluster of its own"
     )

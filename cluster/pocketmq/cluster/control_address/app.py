@@ -94,7 +94,9 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
                 # An empty body means all defaults, so that plain `curl -X POST` works.
                 question = msgspec.json.decode(body or b"{}", type=operation.question)
             except msgspec.DecodeError as exc:
-                raise CallerError(f"the body does not fit {request.url.path}: {exc}") from exc
+                raise CallerError(
+                    f"the request's body is not valid for {request.url.path}: {exc}"
+                ) from exc
             answer = await does(parameters, question)
         # The status shows it too, as container probes look at nothing else.
         unready = isinstance(answer, Readiness) and not answer.ready

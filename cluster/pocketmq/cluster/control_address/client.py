@@ -122,11 +122,13 @@ class ControlClient:
                 noted = msgspec.json.decode(path.read_bytes(), type=ControlFile)
             except FileNotFoundError:
                 raise CallerError(
-                    f"{path} is not there: no cluster runs on this folder; start one with "
-                    f"`pocketmq up --data {data}`"
+                    f"{path} does not exist, so no cluster runs in this folder; start a cluster "
+                    f"with `pocketmq up --data {data}`"
                 ) from None
             except (OSError, msgspec.DecodeError) as exc:
-                raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
+                raise CallerError(
+                    f"{path} cannot be read: {exc}; remove this file, or give --control"
+                ) from exc
             # The environment's token wins: the file's may be from an earlier start.
             return cls(noted.url, token or noted.token, limit_s, user)
         return cls(os.environ.get(VARIABLE) or _usual_url(), token, limit_s, user)

@@ -62,7 +62,7 @@ class FlakyListener:
         # One draw for both kinds of failure, so that the same seed gives the same run.
         drawn = self._random.random()
         if drawn < self._rate / 2:
-            raise RandomFailureError(f"message {message.msg_id} was chosen to fail")
+            raise RandomFailureError(f"the demo chose message {message.msg_id} at random to fail")
         if drawn < self._rate:
             return ConsumeConcurrentlyStatus.RECONSUME_LATER
         # Written only on success: a failed message comes again, and must not be counted twice.

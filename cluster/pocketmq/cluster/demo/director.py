@@ -391,8 +391,9 @@ class Director:
                 moved_at_s, before = now, after
             elif now - moved_at_s > STALL_LIMIT_S:
                 raise PeerError(
-                    f"no progress for {STALL_LIMIT_S:g} s: {self._sent:,} sent, "
-                    f"{self._tally.distinct:,} consumed; see the logs in {self._data / 'logs'}"
+                    f"the demo made no progress for {STALL_LIMIT_S:g} s: {self._sent:,} flights "
+                    f"were sent, and {self._tally.distinct:,} were consumed; see the logs in "
+                    f"{self._data / 'logs'}"
                 )
             await self._clock.sleep(LOOK_S)
 

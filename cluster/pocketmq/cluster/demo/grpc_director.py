@@ -43,7 +43,8 @@ def sdk_python() -> str:
         raise MissingToolError(
             "RocketMQ's Python SDK",
             "pocketmq demo --grpc",
-            f"pip install rocketmq-python-client, or name a Python that has it in {SDK_PYTHON}",
+            f"run `pip install rocketmq-python-client`, or set {SDK_PYTHON} to a Python that has "
+            "this package",
         )
     return sys.executable
 

@@ -68,8 +68,8 @@ async def all_in_sync(cluster: Supervisor, name: str, count: int) -> None:
     except TimeoutError:
         ids = sorted(each.broker_id for each in found.in_sync_replicas)
         raise PeerError(
-            f"after {LIMIT_S:g} s only the replicas {ids} of {name} are in sync, and {count} should"
-            f" be; see the logs in {cluster.spec.logs}"
+            f"{count} replicas of {name} must be in sync, but after {LIMIT_S:g} s only the "
+            f"replicas {ids} are in sync; see the logs in {cluster.spec.logs}"
         ) from None
 
 
@@ -104,8 +104,8 @@ async def kill_master(cluster: Supervisor, name: str) -> MasterKill:
                 await clock.sleep(_LOOK_S)
     except TimeoutError:
         raise PeerError(
-            f"no other master of {name} within {LIMIT_S:g} s; see the controllers' logs in "
-            f"{cluster.spec.logs}"
+            f"no other replica of {name} became master within {LIMIT_S:g} s; see the "
+            f"controllers' logs in {cluster.spec.logs}"
         ) from None
     return MasterKill(
         victim,

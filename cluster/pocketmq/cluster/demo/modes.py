@@ -84,9 +84,9 @@ class Mode:
         if orderly + broadcast + (failures is not None) + pop + kill_master + grpc > 1:
             raise ConfigError(
                 "mode",
-                "--orderly, --broadcast, --failures, --pop, --kill-master and --grpc exclude each "
-                "other",
-                advice="give one",
+                "only one of --orderly, --broadcast, --failures, --pop, --kill-master and "
+                "--grpc can be given",
+                advice="choose one of these options",
             )
         if kill_master:
             return cls("failover")

@@ -51,7 +51,9 @@ def run_demo(
         director = GrpcDirector
     # Old stores would contain flights of an earlier run, and make the counts wrong.
     if data is not None and data.is_dir() and any(data.iterdir()):
-        raise CallerError(f"{data} is not empty; the demo starts with new stores, choose another")
+        raise CallerError(
+            f"{data} is not empty, but the demo starts with new stores; choose an empty folder"
+        )
     console = Console()
     # For a pipe Rich assumes 80 columns, which would cut the tables.
     if not console.is_terminal:

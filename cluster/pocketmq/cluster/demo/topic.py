@@ -61,8 +61,8 @@ class DemoTopic:
                         await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
-                f"after {ROUTE_LIMIT_S:g} s a nameserver or a replica lacks queues of {TOPIC}; "
-                f"see the logs in {self._cluster.spec.logs}"
+                f"after {ROUTE_LIMIT_S:g} s, a nameserver or a replica still does not know all "
+                f"queues of {TOPIC}; see the logs in {self._cluster.spec.logs}"
             ) from None
         return [QueueName(broker, queue) for broker in self._names for queue in range(self._queues)]
 

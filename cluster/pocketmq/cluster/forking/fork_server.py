@@ -123,7 +123,9 @@ class ForkServer:
                 raise ForkRefusedError(answer.decode() or "the fork server has ended")
             pid = int(answer)
             if not _is_own_child(pid):  # the system did not hand it over; it ends unheard
-                raise ForkRefusedError(f"process {pid} did not become a child of this one")
+                raise ForkRefusedError(
+                    f"the forked process {pid} did not become a child of this process"
+                )
             # It begins to run only now: before it is a child of this process, nobody could wait for
             # it.
             ours.send(GO)

@@ -125,7 +125,9 @@ def _load(module: str) -> None:
                 raise ForkRefusedError(f"{each} cannot be imported: {exc!r}") from exc
     # A fork copies only the calling thread, so locks of others would stay locked in the role.
     if len(os.listdir("/proc/self/task")) > 1:
-        raise ForkRefusedError("something that was imported has started a thread")
+        raise ForkRefusedError(
+            "an imported module has started a thread, so this process cannot be forked"
+        )
 
 
 def _fork() -> int:

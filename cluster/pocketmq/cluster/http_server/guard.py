@@ -142,13 +142,16 @@ class Guard:
         if self._token is None and _without_port(host) not in self._names:
             raise RefusedError(
                 403,
-                f"the request names the host {host!r}, which this server does not accept; "
-                "use 127.0.0.1",
+                f"the request names the host {host!r}, which this server does not accept; use "
+                "the host 127.0.0.1",
             )
         origin = request.headers.get("origin")
         # Only the address counts, not the scheme: the page must come from the same host and port.
         if origin is not None and origin.partition("://")[2] != host:
-            raise RefusedError(403, f"pages of {origin} may not steer this cluster")
+            raise RefusedError(
+                403,
+                f"web pages of {origin} may not control this cluster; use the cluster's own page",
+            )
         if self._token is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
             # That header may hold the user, and then the token is in the cookie.
@@ -160,18 +163,23 @@ class Guard:
             # In constant time, so that the token cannot be guessed letter by letter.
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 raise RefusedError(
-                    401, "send the token that `pocketmq up` printed, as Authorization: Bearer TOKEN"
+                    401,
+                    "the token is missing or wrong; send the token that `pocketmq up` "
+                    "printed as the header Authorization: Bearer TOKEN",
                 )
 
     async def _check_user(self, request: Request, is_super: IsSuper) -> None:
         given = _user_of(request)
         if given is None:
             raise UserNeededError(
-                "the brokers check users; give the name and password of a super user, as with "
-                "curl -u"
+                "the brokers check users, so this request needs a super user; give its name and "
+                "password, as with curl -u"
             )
         if not await is_super(given):
-            raise UserNeededError(f"{given.access_key} is no super user of the brokers")
+            raise UserNeededError(
+                f"{given.access_key} is not a super user of the brokers, or the password is "
+                "wrong; give the name and password of a super user"
+            )
 
 
 def _user_of(request: Request) -> Credentials | None:

@@ -129,4 +129,7 @@ def lab_of(number: int) -> Lab:
     for lab in LABS:
         if lab.number == number:
             return lab
-    raise CallerError(f"there is no lab {number}; choose from 1 to {len(LABS)}: pocketmq lab list")
+    raise CallerError(
+        f"there is no lab {number}; choose a number from 1 to {len(LABS)}; `pocketmq lab list` "
+        "shows all labs"
+    )

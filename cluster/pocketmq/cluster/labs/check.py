@@ -51,7 +51,7 @@ def command_of(lab: Lab, words: Sequence[str]) -> tuple[list[str], Path]:
         if path.suffix == ".py" or not words:
             if not path.is_file():
                 raise CallerError(
-                    f"{path} is not there; `pocketmq lab start {lab.number}` makes a folder "
+                    f"{path} does not exist; `pocketmq lab start {lab.number}` makes a folder "
                     f"lab-{lab.number} with a program to begin with"
                 )
             # Run by this Python, which has PocketMQ; a command line may name another one.

@@ -21,7 +21,7 @@ def start_lab(number: int, folder: Path | None) -> str:
     for name in (PAGE, PROGRAM):
         # Both are checked before anything is copied: a learner's program must never be overwritten.
         if (target / name).exists():
-            raise CallerError(f"{target / name} is there already; choose another folder")
+            raise CallerError(f"{target / name} already exists; choose another folder")
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name in (PAGE, PROGRAM):

@@ -82,7 +82,7 @@ def resent(letter: MessageExt, to: str | None = None) -> Message:
     topic = to or origin_of(letter)
     if topic is None:
         raise CallerError(
-            f"message {letter.msg_id} does not say which topic it came from; name a topic with --to"
+            f"message {letter.msg_id} does not say from which topic it came; name a topic with --to"
         )
     # Without the properties that would delay, retry or check it again.
     properties = sent_again(letter.properties)
@@ -108,7 +108,7 @@ async def dead_letters(
         bounds = await bounds_of(admin, dlq_topic(group))
     except TopicNotFoundError:
         raise CallerError(
-            f"group {group!r} has no dead letters: there is no topic {dlq_topic(group)}"
+            f"group {group!r} has no dead letters, because topic {dlq_topic(group)} does not exist"
         ) from None
     found: list[MessageExt] = []
     for each in await ranges(admin, bounds, begin, end, now_ms):
@@ -123,8 +123,8 @@ async def dead_letters(
     missing = set(ids) - {each.msg_id for each in found} - {each.offset_msg_id for each in found}
     if missing:
         raise CallerError(
-            f"no dead letter of {group} has the id {sorted(missing)[0]}; "
-            f"`pocketmq message export '{dlq_topic(group)}'` shows all"
+            f"no dead letter of {group} has the id {sorted(missing)[0]}; `pocketmq message "
+            f"export '{dlq_topic(group)}'` shows all dead letters"
         )
     # Queues are read one after another, so the letters are sorted by time.
     return sorted(found, key=lambda each: each.store_timestamp_ms)

@@ -56,8 +56,7 @@ async def find_message(
         return await _at_place(admin, *words)
     if len(words) != 1:
         raise CallerError(
-            "name one message: by its id, or by topic, queue and offset as in "
-            "`orders broker-a/0 17`"
+            "name one message by its id, or by topic, queue and offset as in `orders broker-a/0 17`"
         )
     # The offset id first: it takes one request to one broker, a unique id one for each topic.
     found = await _by_offset_id(admin, words[0])
@@ -103,7 +102,7 @@ async def _at_place(admin: Admin, topic: str, queue: str, offset: str) -> Messag
     check_topic(topic)
     name = queue_name(queue)
     if not (offset.isascii() and offset.isdigit()):
-        raise CallerError(f"{offset!r} is no offset; write a number")
+        raise CallerError(f"{offset!r} is not an offset; write a number")
     where = MessageQueue(topic, name.broker, name.queue)
     found = await message_at(admin, where, int(offset))
     if found is None:

@@ -62,8 +62,8 @@ def position(text: str) -> Position:
         return Position(time_ms=round(datetime.fromisoformat(words).timestamp() * 1000))
     except (ValueError, OverflowError):
         raise CallerError(
-            f"{text!r} is no position; write start, end, an offset like 120, -10 for the last ten, "
-            "10m-ago, or a time like 2026-11-22T09:30"
+            f"{text!r} is not a position; write start, end, an offset like 120, -10 for the last "
+            "ten messages, 10m-ago, or a time like 2026-11-22T09:30"
         ) from None
 
 

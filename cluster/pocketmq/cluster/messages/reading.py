@@ -60,7 +60,7 @@ async def bounds_of(
     for queue, name in wanted.items():
         if queue not in stats:
             known = ", ".join(f"{each.broker_name}/{each.queue_id}" for each in stats)
-            raise CallerError(f"topic {topic} has no queue {name}; it has {known}")
+            raise CallerError(f"topic {topic} has no queue {name}; its queues are {known}")
     return {queue: offsets for queue, offsets in stats.items() if queue in wanted}
 
 

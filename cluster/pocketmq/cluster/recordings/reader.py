@@ -64,7 +64,7 @@ def check_recording(path: Path, beginning: bytes) -> None:
     reader.feed(beginning[:PIECE_BYTES])
     if reader.header is None:
         reader.finish()
-        raise CallerError(f"{path} is no recording: {'; '.join(reader.problems)}")
+        raise CallerError(f"{path} is not a recording: {'; '.join(reader.problems)}")
 
 
 def open_index(path: Path) -> tuple[RecordingIndex | None, list[str]]:

@@ -126,7 +126,8 @@ class ClusterAccess:
                     advice = f"put {USER_FILE} back, or begin with another data folder"
                     raise ConfigError(
                         "users",
-                        f"{path} is gone, and the brokers of this folder refuse a new key",
+                        f"{path} is missing, and the brokers of this folder accept only the key "
+                        "from that file",
                         advice=advice,
                     )
                 # Written before any broker starts: a cluster whose key was lost could not be

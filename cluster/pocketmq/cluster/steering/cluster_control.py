@@ -154,7 +154,9 @@ class ClusterControl:
             WrongClusterError: Nobody but a test may do that.
         """
         if self._on_stop is None:
-            raise WrongClusterError("this cluster ends with the test that started it")
+            raise WrongClusterError(
+                "this cluster cannot be stopped here: it ends with the test that started it"
+            )
         self._note("stop")
         self._on_stop()
 
@@ -187,7 +189,7 @@ class ClusterControl:
         """
         if name not in self.roles.names:
             raise WrongClusterError(
-                f"there is no role {name!r}; this cluster has {', '.join(self.roles.names)}"
+                f"this cluster has no role {name!r}; its roles are {', '.join(self.roles.names)}"
             )
         return name
 
@@ -270,8 +272,8 @@ class ClusterControl:
                 else:
                     return True
         raise PeerError(
-            f"no master answers, so {given.access_key} cannot be checked; restart a master as "
-            f"user {own.access_key}, whose key is in {self.roles.data / USER_FILE}"
+            f"no master answers, so user {given.access_key} cannot be checked; to restart a "
+            f"master, give the name and key of {own.access_key} from {self.roles.data / USER_FILE}"
         )
 
     # -- faults -----------------------------------------------------------------------------
@@ -543,9 +545,9 @@ class ClusterControl:
     def _needs_manual_clock(self) -> None:
         if self.clock != "manual":
             raise WrongClusterError(
-                "this cluster runs on real time, which cannot be moved; start it with `pocketmq up "
-                "--clock manual`; in a test, ask for the fixture pocketmq_clock, or "
-                'start_cluster(clock="manual")'
+                "this cluster's clock shows real time and cannot be moved; start the cluster "
+                "with `pocketmq up --clock manual`, or in a test use the fixture pocketmq_clock "
+                'or start_cluster(clock="manual")'
             )
 
     def _note(self, what: str) -> None:

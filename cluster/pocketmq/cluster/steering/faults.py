@@ -61,10 +61,14 @@ class ClusterFaults:
             # Compared with the present roles: a rule with a misspelt name would never fire.
             if name is not None and name not in (*self._roles.names, CLIENTS, OTHERS):
                 raise WrongClusterError(
-                    f"there is no role {name!r}; this cluster has {', '.join(self._roles.names)}"
+                    f"this cluster has no role {name!r}; its roles are "
+                    f"{', '.join(self._roles.names)}"
                 )
         if len(self._rules) >= MOST_RULES:
-            raise WrongClusterError(f"{MOST_RULES} fault rules are there; clear some first")
+            raise WrongClusterError(
+                f"there are already {MOST_RULES} fault rules, which is the maximum; clear some "
+                "rules first"
+            )
         self._made += 1
         named = msgspec.structs.replace(checked, id=f"r{self._made}")
         self._rules[named.id] = named
@@ -84,7 +88,9 @@ class ClusterFaults:
             WrongClusterError: There is none of this id.
         """
         if rule_id is not None and rule_id not in self._rules:
-            known = f"there is {', '.join(self._rules)}" if self._rules else "no rule holds"
+            known = (
+                f"the rules are {', '.join(self._rules)}" if self._rules else "there are no rules"
+            )
             raise WrongClusterError(f"there is no fault rule {rule_id!r}; {known}")
         gone = [rule_id] if rule_id is not None else list(self._rules)
         for each in gone:

@@ -99,7 +99,8 @@ class Snapshots:
         plain = name.replace("-", "").replace("_", "").replace(".", "")
         if not plain.isascii() or not plain.isalnum() or len(name) > 64 or name.startswith("."):
             raise SnapshotError(
-                f"{name!r} is no name of a snapshot; write letters, digits, dots and dashes"
+                f"{name!r} cannot be the name of a snapshot; use at most 64 letters, digits, "
+                "dots, dashes and underscores, and no dot at the start"
             )
         return self._roles.data / "snapshots" / name
 
@@ -125,7 +126,9 @@ class Snapshots:
         # A frozen role cannot be stopped properly, and its files may be half written.
         self._need_no_frozen()
         if _has_files(folder):
-            raise SnapshotError(f"{folder} is not empty; choose another name, or remove it")
+            raise SnapshotError(
+                f"{folder} is not empty; choose another name, or remove this folder"
+            )
         try:
             # With brokers stopped one by one, controllers would elect another master.
             each = self._together if self._of("controller") else self._one_by_one
@@ -161,8 +164,9 @@ class Snapshots:
         # Otherwise some roles would keep data that does not fit the others' new data.
         if set(info.roles) != set(self._roles.names):
             raise SnapshotError(
-                f"snapshot {info.name} has the roles {', '.join(info.roles)}, and this cluster "
-                f"has {', '.join(self._roles.names)}"
+                f"snapshot {info.name} has the roles {', '.join(info.roles)}, but this cluster "
+                f"has the roles {', '.join(self._roles.names)}; load it into a cluster with the "
+                "same roles"
             )
         await self._replace(lambda beside: self._copy_all(folder, beside))
         return info
@@ -312,7 +316,7 @@ def read_info(folder: Path) -> SnapshotInfo:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=SnapshotInfo)
     except (OSError, msgspec.DecodeError) as exc:
         raise SnapshotError(
-            f"{folder} holds no snapshot; `pocketmq snapshot list` shows all"
+            f"{folder} holds no snapshot; `pocketmq snapshot list` shows all snapshots"
         ) from exc
 
 

@@ -99,7 +99,9 @@ def live_routes(control: ClusterControl, guard: Guard) -> list[Route]:
         offset = request.query_params.get("offset", "")
         # An offset is never longer, and `int` of a million digits would block the loop.
         if not (offset.isascii() and offset.isdigit() and len(offset) <= 18):
-            raise CallerError("parameter offset must be a position in the commit log")
+            raise CallerError(
+                "parameter offset must be a position in the commit log, with at most 18 digits"
+            )
         from pocketmq.cluster.watch_page.store_bytes import store_bytes  # loads the broker's store
 
         return _json(store_bytes(control.roles.data / broker, int(offset)))
@@ -141,14 +143,14 @@ def queue_part(text: str) -> Part:
     queue, _, offsets = text.rpartition(":")
     found = re.fullmatch(r"([0-9]{1,18})-([0-9]{1,18})", offsets)
     if found is None:
-        raise CallerError(f"{text!r} is no part of a queue; write broker-a/0:12-40")
+        raise CallerError(f"{text!r} is not a part of a queue; write a part like broker-a/0:12-40")
     return queue_name(queue), int(found[1]), int(found[2])
 
 
 def _topic(request: Request) -> str:
     topic = request.query_params.get("topic", "")
     if not topic:
-        raise CallerError("parameter topic is missing: name of the topic")
+        raise CallerError("parameter topic is missing; give the name of a topic")
     return topic
 
 
@@ -194,7 +196,8 @@ def recording_routes(path: Path, guard: Guarding) -> list[Route]:
 
     async def index(_request: Request) -> Response:
         if index_ is None:
-            raise CallerError(f"{path}: {'; '.join(problems) or 'it is short; fetch it whole'}")
+            short = "this recording is short and has no index; fetch all of it"
+            raise CallerError(f"{path}: {'; '.join(problems) or short}")
         return Response(encoded, media_type="application/json")
 
     async def content(request: Request) -> Response:
@@ -228,7 +231,7 @@ def byte_range(header: str | None, size: int) -> tuple[int, int]:
     begin = int(found[1])
     end = min(size, int(found[2]) + 1) if found[2] else size
     if begin >= end:
-        raise CallerError(f"range {header!r} is not in the {size} bytes of the recording")
+        raise CallerError(f"range {header!r} is outside the recording, which has {size} bytes")
     return begin, end
 
 

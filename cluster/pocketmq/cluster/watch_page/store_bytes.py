@@ -61,10 +61,14 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
     record = list(_record(root, offset))
     values = {field.name: field.value for field in record}
     if "TOPIC" not in values:
-        raise CallerError(f"the record at {offset} is not complete yet: its topic is missing")
+        raise CallerError(
+            f"the record at offset {offset} is not complete yet: its topic is missing"
+        )
     # Read from the log, where anything may stand, and to be a folder's name below.
     if not is_folder_name(values["TOPIC"]):
-        raise CallerError(f"the record at {offset} has no topic that a store takes")
+        raise CallerError(
+            f"the topic of the record at offset {offset} cannot be the name of a folder in a store"
+        )
     # The record says where its queue entry is.
     queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]
     entry_at = int(values["QUEUEOFFSET"]) * QUEUE_ENTRY_BYTES
@@ -81,11 +85,14 @@ def _record(root: Path, offset: int) -> Iterator[Field]:
     head = _file_part(root / "commitlog", offset, _HEAD.size)
     # The log ends here, or is not yet this long.
     if len(head) < _HEAD.size:
-        raise CallerError(f"the log has no record at {offset}")
+        raise CallerError(f"the log has no record at offset {offset}")
     size, magic, flags = _HEAD.unpack(head)
     # At an offset within a record any bytes are read as its size.
     if not _HEAD.size <= size <= MAX_RECORD_BYTES:
-        raise CallerError(f"no record begins at {offset}: its first 4 bytes say {size} bytes")
+        raise CallerError(
+            f"no record begins at offset {offset}: the 4 bytes there would mean a record of "
+            f"{size} bytes"
+        )
     data = _file_part(root / "commitlog", offset, size)
     # Version 2 has two bytes for the topic's length.
     codes = {"topic length": "H"} if magic == MAGIC_V2 else {}

@@ -44,6 +44,6 @@ def export_recording(
 def _part(source: Path, begin_s: float | None, end_s: float | None) -> bytes:
     recording = open_recording(source)
     if recording.header is None:
-        raise CallerError(f"{source} is no recording: {'; '.join(recording.problems)}")
+        raise CallerError(f"{source} is not a recording: {'; '.join(recording.problems)}")
     # A new recording, which keeps from before the part only the lasting events.
     return encode_recording(recording.header, selected(recording.events, begin_s, end_s))

@@ -48,4 +48,7 @@ def _decoded(data: bytes) -> Iterator[AnyEvent]:
     try:
         yield msgspec.json.decode(data, type=AnyEvent)
     except msgspec.DecodeError as exc:
-        raise PeerError(f"the cluster reports events of another version: {exc}") from exc
+        raise PeerError(
+            f"the cluster sent an event that this version of PocketMQ cannot read: {exc}; use "
+            "the cluster's version"
+        ) from exc

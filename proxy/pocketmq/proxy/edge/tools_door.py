@@ -75,8 +75,8 @@ class ToolsDoor(Dispatcher):
             # Not any number of requests may wait for brokers.
             if self._asked[peer] >= MOST_OF_ONE or self._asked.total() >= MOST_ASKED:
                 raise BadRequestError(
-                    f"{self._asked.total()} requests wait until brokers confirm their users, "
-                    f"{self._asked[peer]} of them yours",
+                    f"{self._asked.total()} requests are already waiting until brokers confirm "
+                    f"their users, and {self._asked[peer]} of them are yours; try again later",
                     code=ResponseCode.SYSTEM_BUSY,
                 )
         except (AccessDeniedError, BadRequestError) as exc:

@@ -42,7 +42,10 @@ def polling(asked_ms: int | None, remaining_ms: int | None, request_timeout_ms: 
     """
     if asked_ms is None:
         if remaining_ms is None:
-            raise ValueError("neither a deadline nor a long_polling_timeout says how long to wait")
+            raise ValueError(
+                "the request has neither a deadline nor a long_polling_timeout; set one of them "
+                "to say how long to wait"
+            )
         asked_ms = remaining_ms - request_timeout_ms // 2
     poll_ms = max(SHORTEST_MS, min(asked_ms, LONGEST_MS))
     if remaining_ms is None:

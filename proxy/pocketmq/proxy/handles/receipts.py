@@ -79,8 +79,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
         # Before it is split: a text of megabytes would become as many words.
         if len(text) > MAX_CHARS:
             raise BadRequestError(
-                f"Parse failed, a receipt handle has at most {MAX_CHARS} characters and not "
-                f"{len(text)}"
+                f"Parse failed, a receipt handle may have at most {MAX_CHARS} characters, but "
+                f"has {len(text)}"
             )
         words = text.split(" ")
         while len(words) > 1 and not words[-1]:  # as Java splits

@@ -81,7 +81,8 @@ def assignments(topic: Any, endpoints: Any, route: TopicRouteData, *, fifo: bool
         master = replicas.get(MASTER_ID)
         if master is None:  # RocketMQ's proxy fails here, too
             raise Refusal(
-                Code.INTERNAL_SERVER_ERROR, f"broker {data.broker_name} has no master now"
+                Code.INTERNAL_SERVER_ERROR,
+                f"broker {data.broker_name} has no master now; try again later",
             )
         permission = Permission.READ_WRITE if Perm.is_writable(data.perm) else Permission.READ
         found += [

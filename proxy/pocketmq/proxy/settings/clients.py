@@ -132,7 +132,11 @@ class Clients:
             return
         # Bounded: each heartbeat may name a new group.
         if len(client.groups) >= MOST_GROUPS:
-            raise Refusal(Code.BAD_REQUEST, f"a client is in at most {MOST_GROUPS} groups")
+            raise Refusal(
+                Code.BAD_REQUEST,
+                f"a client can be in at most {MOST_GROUPS} groups; use another client for this "
+                "group",
+            )
         client.groups.add(group)
         # Report the client first: `_count` may forget it again.
         self._joined(client, group)

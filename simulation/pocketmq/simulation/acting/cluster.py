@@ -339,7 +339,9 @@ class ActingCluster:
         await client.close()
         self.trace.note("sent to the slave", reply.code)
         if reply.code == ResponseCode.SUCCESS:
-            raise InvariantError(f"{self.loop.time():.3f} a slave acknowledges a send")
+            raise InvariantError(
+                f"{self.loop.time():.3f} a slave acknowledges a send, which only a master may do"
+            )
         self.counts["sends that slaves refused"] += 1
 
     def end(self) -> None:
@@ -356,5 +358,8 @@ class ActingCluster:
             while sent < 6:
                 sent += await self._send(producer)
                 if self.loop.time() > until:
-                    raise InvariantError(f"{self.loop.time():.3f} the master takes no message")
+                    raise InvariantError(
+                        f"{self.loop.time():.3f} the master accepted only {sent} of 6 messages "
+                        f"within {REST_S:g} s"
+                    )
                 await process.clock.sleep(0.2)

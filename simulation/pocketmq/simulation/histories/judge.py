@@ -130,7 +130,7 @@ class Judge:
         try:
             self._takers[line[0]](*line[1:])
         except (KeyError, TypeError, IndexError) as exc:
-            raise HistoryError(f"not a line of a history: {line!r}") from exc
+            raise HistoryError(f"this is not a line of a history: {line!r}") from exc
         self._found.operations += 1
 
     # -- lines ----------------------------------------------------------------------------------

@@ -306,7 +306,10 @@ class ReplicaCluster:
             while not await self._send(producer):
                 if self.loop.time() > until:
                     now = self.loop.time()
-                    raise InvariantError(f"{now:.3f} all are in sync, and no message is taken")
+                    raise InvariantError(
+                        f"{now:.3f} all replicas are in sync, but no message is taken "
+                        f"within {REST_S:g} s"
+                    )
                 await process.clock.sleep(0.5)
 
     def _check_equal(self) -> None:

@@ -132,7 +132,9 @@ class ControllerMachine(Machine):
         process.start(start(), f"start {self.name}")
 
     def _failed(self, task: str, error: BaseException) -> None:
-        raise AssertionError(f"{self.name} cannot go on: {task}: {error}")
+        raise AssertionError(
+            f"{self.name} cannot continue, because its task {task} failed: {error}"
+        )
 
     def end(self) -> None:
         """Its process is dead."""

@@ -94,8 +94,8 @@ class Imagined:
                     raise
                 raise ConfigError(
                     "strategy", f"there is no {name!r}",
-                    advice=f"choose from {', '.join(ALL_STRATEGIES)}, or write module:Class "
-                    "for your own",
+                    advice=f"choose from {', '.join(ALL_STRATEGIES)}, or write module:Class to "
+                    "use your own strategy",
                 ) from exc  # fmt: skip
         return lambda _client_id: strategy
 
@@ -103,7 +103,8 @@ class Imagined:
         if not self.rooms:
             raise ConfigError(
                 "strategy", f"{name} needs rooms",
-                advice="add --rooms east,west; a broker's room is in its name: east@broker-a",
+                advice="add --rooms east,west; each broker's name must begin with its room, as "
+                "in east@broker-a",
             )  # fmt: skip
         return self.rooms
 

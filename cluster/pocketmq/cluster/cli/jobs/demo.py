@@ -134,13 +134,15 @@ def demo(
     if kill_master and replicas < 3:
         raise ConfigError(
             "kill_master",
-            f"with {replicas} replicas, too few are left after the kill to acknowledge messages",
+            f"{replicas} replicas are not enough: after the kill, too few replicas remain to "
+            "acknowledge messages",
             advice="add --replicas 3",
         )
     if secure and record is not None:
         raise ConfigError(
             "record",
-            "--record reads events of producers and consumers without TLS, which --secure forbids",
+            "--record cannot be combined with --secure, because --record reads the events of "
+            "producers and consumers without TLS",
             advice="leave out --record, or --secure",
         )
     if grpc and (replicas > 1 or secure or record is not None):

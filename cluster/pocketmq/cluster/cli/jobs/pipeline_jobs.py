@@ -197,7 +197,9 @@ def latency(
     from pocketmq.runtime.errors import CallerError
 
     if bool(source) == (sample is not None):
-        raise CallerError("name a source to read, or take looks with --sample FILE")
+        raise CallerError(
+            "give either a source to read, or --sample FILE to take samples, but not both"
+        )
     if sample is not None:
         with progress_bar() as progress:
             lines = take_samples(

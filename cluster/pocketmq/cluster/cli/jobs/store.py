@@ -323,7 +323,7 @@ def cat(
     ] = None,
 ) -> int:
     if sum((raw, format_text is not None, output is not None)) > 1:
-        raise CallerError("give one of --raw, -f and -o")
+        raise CallerError("give only one of --raw, -f and -o")
     in_format = None if format_text is None else MessageFormat(format_text)
     from pocketmq.broker.store.disk.disk import OsDisk
     from pocketmq.broker.store.tools.dump import read_queue

@@ -346,7 +346,9 @@ def export(
     found = run(command())
     # One list is written for all brokers; if they differ, only the user knows which one is right.
     if any(each != found[0] for each in found):
-        raise CallerError("the brokers have different users or rules; name one with --broker")
+        raise CallerError(
+            "the brokers have different users or rules; choose one broker with --broker"
+        )
     lines = mqadmin_lines(*found[0], cluster=cluster, with_secrets=with_secrets)
     tell(output, {"lines": lines}, *lines)
 

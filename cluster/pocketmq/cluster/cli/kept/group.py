@@ -201,7 +201,7 @@ def reset(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     if (to is None) == (ago is None):
-        raise CallerError("give one of --to start, --to end, --to TIME or --ago DURATION")
+        raise CallerError("give exactly one of --to start, --to end, --to TIME and --ago DURATION")
     where = nameserver_addresses(nameservers)
     by_ms = 0 if ago is None else parse_duration_ms(ago)
     time_ms = None if to is None else _moment_ms(to)
@@ -256,7 +256,7 @@ def _moment_ms(text: str) -> int:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise CallerError(
-            f"{text!r} is no time; write start, end, or a time like 2026-11-22T09:30"
+            f"{text!r} is not a time; write start, end, or a time like 2026-11-22T09:30"
         ) from None
 
 

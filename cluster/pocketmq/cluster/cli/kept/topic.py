@@ -155,8 +155,8 @@ def create(
                 if would:
                     changes = "; ".join(f"{name}: {what}" for name, what in would.items())
                     raise CallerError(
-                        f"topic {topic} is there already, and nothing was changed; with --update "
-                        f"it would be: {changes}"
+                        f"topic {topic} already exists, and nothing was changed; --update would "
+                        f"make these changes: {changes}"
                     )
                 # Where it is there already, its queues, perm and order stay as they are.
                 targets = await _lacking(admin, topic, broker)
@@ -431,7 +431,9 @@ def delete(
     async def stored() -> int:
         async with Admin(nameservers=where) as admin:
             if is_system_topic(topic) or topic in await systems_topics(admin):
-                raise CallerError(f"topic {topic!r} is the cluster's own and cannot be deleted")
+                raise CallerError(
+                    f"topic {topic!r} is a system topic of the cluster and cannot be deleted"
+                )
             found = await admin.topic_stats(topic)
             return sum(each.max_offset - each.min_offset for each in found.values())
 

@@ -130,7 +130,7 @@ def send(
     delay_ms: int | None = None
     if delay is not None:
         if delay_level:
-            raise CallerError("give one of --delay 2h and --delay-level 18, not both")
+            raise CallerError("give either --delay 2h or --delay-level 18, not both")
         delay_level, delay_ms = _delay_of(delay)
     properties = [_property(each) for each in prop or ()]
     # The bytes that the shell gave: a body that is no UTF-8 is sent unchanged.
@@ -175,7 +175,7 @@ def _property(text: str) -> tuple[str, str]:
     """
     name, found, value = text.partition("=")
     if not found:
-        raise CallerError(f"--property {text} names no value; write --property NAME=VALUE")
+        raise CallerError(f"--property {text} has no value; write --property NAME=VALUE")
     return name, value
 
 

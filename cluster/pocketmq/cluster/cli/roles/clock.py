@@ -265,8 +265,9 @@ async def cluster_time_ms(nameservers: list[str]) -> int:
         except ClockMemberError as exc:
             if exc.refused:
                 raise CallerError(
-                    f"{nameservers[0]} does not tell its time: {exc.reason}; set"
-                    f" {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} of a super user"
+                    f"{nameservers[0]} refused to tell its time: {exc.reason}; set "
+                    f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} to the keys of a super "
+                    "user"
                 ) from exc
             raise NoNameServerError((nameservers[0],)) from exc
 

@@ -84,7 +84,7 @@ def connections(
     for name in group or ():
         if all(each.group != name for each in found):
             raise CallerError(
-                f"no client of group {name!r} is connected; leave --group out for all"
+                f"no client of group {name!r} is connected; leave out --group to see all clients"
             )
     show(
         output,

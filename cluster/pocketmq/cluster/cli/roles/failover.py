@@ -125,14 +125,18 @@ async def _leader(client: RemotingClient, controllers: list[str]) -> str:
         reasons.append(f"{address} knows of no controller that leads")
     raise NoReplicaError(
         f"no controller leads: {'; '.join(reasons)}; start a cluster with `pocketmq up "
-        "--controllers 3 --replicas 3`, or name its controllers with --controllers"
+        "--controllers 3 --replicas 3`, or name the controllers of a running cluster with "
+        "--controllers"
     )
 
 
 async def _replicas(client: RemotingClient, leader: str, broker: str) -> ReplicasInfo:
     found = await replicas_at(client, leader, broker)
     if found is None:
-        raise NoReplicaError(f"the controllers do not know {broker}; see `mqadmin getSyncStateSet`")
+        raise NoReplicaError(
+            f"the controllers do not know broker {broker}; check its name with `mqadmin "
+            "getSyncStateSet`"
+        )
     return found
 
 
@@ -142,6 +146,6 @@ def _other(broker: str, replicas: ReplicasInfo) -> int:
         if each.alive and each.broker_id != replicas.master_broker_id:
             return each.broker_id
     raise NoReplicaError(
-        f"no replica of {broker} but its master {replicas.master_broker_id} is alive and in sync;"
-        " wait until one has caught up"
+        f"{broker} has no replica that is alive and in sync, except its master "
+        f"{replicas.master_broker_id}; wait until another replica has caught up"
     )

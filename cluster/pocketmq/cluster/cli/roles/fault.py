@@ -154,7 +154,9 @@ def add(
     }
     # The option's range includes 0, since typer has no open ranges.
     if not probability:
-        raise CallerError("a fault of probability 0 never fires; write more than 0, up to 1")
+        raise CallerError(
+            "a fault of probability 0 never fires; write a probability above 0 and up to 1"
+        )
     rule = msgspec.convert(given, FaultRule)
     rule.checked()  # before a cluster is looked for: what is wrong here is wrong in every one
     made = ControlClient.found(control, data).post("/faults", FaultRule, rule)

@@ -78,14 +78,16 @@ def watch(
     ] = True,
 ) -> int:
     if demo and (source or record or export):
-        raise CallerError("--demo starts a cluster of its own; give it without --from, --record "
+        raise CallerError("--demo starts a cluster of its own; leave out --from, --record "
                           "and --export")  # fmt: skip
     if seconds is not None and (source is not None or not (record or export)):
-        raise CallerError("--seconds says how long to record; give it with --record FILE or "
-                          "--export HTML, and without --from")  # fmt: skip
+        raise CallerError("--seconds says how long to record; give it only with --record FILE "
+                          "or --export HTML, and without --from")  # fmt: skip
     # Recording and showing always use the whole file.
     if (begin, end) != (None, None) and export is None:
-        raise CallerError("--begin and --end choose what --export HTML writes; give that too")
+        raise CallerError(
+            "--begin and --end choose what --export HTML writes; give --export HTML too"
+        )
     if demo:
         from pocketmq.cluster.watching.demo import run_watch_demo
 
