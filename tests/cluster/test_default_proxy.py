@@ -150,7 +150,7 @@ def test_where_grpc_is_broken_it_starts_without_a_proxy_and_says_why(tmp_path: P
     [line] = [each for each in lines if "proxy" in each.lower()]
     assert line == (
         "no proxy for RocketMQ 5's SDKs: proxy-1 cannot start: gRPC cannot be imported: undefined "
-        "symbol: _x; pip install --force-reinstall 'pocketmq[grpc]'"
+        "symbol: _x; run `pip install --force-reinstall 'pocketmq[grpc]'`"
     )
     asked = [*POCKETMQ, "up", "--any-port", "--control-port", "0", "--proxy"]
     env = os.environ | {"PYTHONPATH": str(tmp_path)}

@@ -170,7 +170,7 @@ def test_a_command_ends_quietly_when_its_reader_has_enough(
 def test_what_tail_cannot_do_is_one_line(pocketmq: Cluster, console: Console, orders: str) -> None:
     assert "no name server knows a route" in console("message", "tail", "nowhere").error
     assert (
-        "it has broker-a/0, broker-a/1"
+        "its queues are broker-a/0, broker-a/1"
         in console("message", "tail", orders, "--queue", "broker-a/7").error
     )
     assert (

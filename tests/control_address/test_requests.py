@@ -286,7 +286,7 @@ def test_a_page_of_somebody_else_is_refused(
         ("POST", "/clock/advance", {"to_ms": 10**18}, "at most 2678400 s (31 days) at a time"),
         ("POST", "/topics", {"name": "x", "queues": 10**9}, "`int` <= 1024"),
         ("POST", "/topics", {"name": "x", "queues": 0}, "`int` >= 1"),
-        ("POST", "/roles/broker-z/kill", None, "this cluster has nameserver-1, broker-a"),
+        ("POST", "/roles/broker-z/kill", None, "its roles are nameserver-1, broker-a"),
         ("GET", "/watch/store?broker=broker-a&offset=x", None, "offset must be a position"),
         ("GET", "/watch/store?broker=broker-a&offset=%C2%B2", None, "offset must be a position"),
     ],
@@ -389,7 +389,7 @@ def test_faults_are_declared_listed_and_cleared(cluster: Cluster) -> None:
     ("rule", "said"),
     [
         ({"do": "burn"}, "Invalid enum value 'burn'"),
-        ({"do": "drop", "role": "broker-z"}, "this cluster has nameserver-1, broker-a"),
+        ({"do": "drop", "role": "broker-z"}, "its roles are nameserver-1, broker-a"),
         ({"do": "drop", "probability": 2}, "`float` <= 1"),
         ({"do": "delay"}, "the fault delay needs a delay"),
     ],

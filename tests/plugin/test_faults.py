@@ -196,12 +196,12 @@ def test_a_rule_that_is_not_there_cannot_be_cleared(faults: Faults) -> None:
     with pytest.raises(WrongClusterError, match=r"no fault rule 'r99'; there are no rules$"):
         faults.clear("r99")
     rule = faults.add("drop", code="SEND_MESSAGE")
-    with pytest.raises(WrongClusterError, match=f"no fault rule 'r99'; there is {rule.id}$"):
+    with pytest.raises(WrongClusterError, match=f"no fault rule 'r99'; the rules are {rule.id}$"):
         faults.clear("r99")
 
 
 def test_a_wrong_rule_is_refused(faults: Faults, pocketmq: Cluster) -> None:
-    with pytest.raises(WrongClusterError, match="this cluster has nameserver-1"):
+    with pytest.raises(WrongClusterError, match="its roles are nameserver-1"):
         faults.add("drop", role="broker-z")
     with pytest.raises(
         WrongFaultError, match="there is no fault named 'burn'; choose from fail, delay"

@@ -88,7 +88,9 @@ def test_a_snapshot_is_a_plain_store_and_comes_back(
         sync.thaw("broker-a")
     with (
         start_cluster(brokers=2) as other,
-        pytest.raises(SnapshotError, match="this cluster has nameserver-1, broker-a, broker-b"),
+        pytest.raises(
+            SnapshotError, match="this cluster has the roles nameserver-1, broker-a, broker-b"
+        ),
     ):
         other.sync.load_snapshot(saved)
 

@@ -272,7 +272,7 @@ def test_a_wrong_keyword_is_refused_with_the_right_one(pocketmq: Cluster) -> Non
 
 def test_a_producer_of_transactions_says_what_its_listener_has(pocketmq: Cluster) -> None:
     said = (
-        "listener is 'bookings', which has no execute_local_transaction and no "
+        "listener is 'bookings', which has no method execute_local_transaction and no method "
         "check_local_transaction; pass an object with the methods"
     )
     with pytest.raises(CallerError, match=said):

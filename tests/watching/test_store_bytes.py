@@ -37,7 +37,7 @@ def test_a_record_that_is_cut_before_its_topic_ends_is_none_yet(root: Path) -> N
     at = {each.name: each.at for each in store_bytes(root, 0).record}
     for end in range(12, at["TOPIC"] + 1):
         log.write_bytes(whole[:end])
-        with pytest.raises(CallerError, match="record at 0"):
+        with pytest.raises(CallerError, match="record at offset 0"):
             store_bytes(root, 0)
     log.write_bytes(whole[: at["TOPIC"] + 1])
     assert [each.name for each in store_bytes(root, 0).record][-1] == "TOPIC"
@@ -49,7 +49,7 @@ def test_a_topic_leads_nowhere_else(root: Path, topic: bytes) -> None:
     outside.mkdir(parents=True)
     (outside / "0").write_bytes(b"secret" * 10)
     log_file(root).write_bytes(forged(topic))
-    with pytest.raises(CallerError, match="the record at 0"):
+    with pytest.raises(CallerError, match="the record at offset 0"):
         store_bytes(root, 0)
 
 
