@@ -164,9 +164,9 @@ class BrokerConfig(
     append_topic_for_timer_delete_key: bool | None = option(
         None,
         help=(
-            "When a producer recalls a timer message, write the message's topic and unique "
-            "key into the recall, instead of only the key. Default: off, but on in "
-            "profiles 4.9 and 5.3. The broker reads both forms of recalls."
+            "Whether the record that recalls a timer message names the message by topic "
+            "and unique key. If this option is off, the record has only the key. Default: "
+            "off, but on in profiles 4.9 and 5.3. The broker reads both forms."
         ),
         rule="T-136",
         live=True,

@@ -127,8 +127,8 @@ class PopOptions:
     use_separate_retry_queue: bool = option(
         False,
         help=(
-            "Give a pop retry topic as many queues as its topic has. Then messages keep "
-            "their priority when they are retried."
+            "Give a new pop retry topic as many queues as the topic to which it belongs. "
+            "Then messages keep their priority when they are retried."
         ),
         rule="V-5",
         live=True,
