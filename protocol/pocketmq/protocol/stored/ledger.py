@@ -44,7 +44,7 @@ def ledger_of(plain: Sequence[str], ledgers: Mapping[str, Sequence[str]]) -> str
     if plain and max(plain) >= min(ledgers[first]):
         raise ValueError(
             f"commitlog/{max(plain)} and {first} contain the same log offsets, but the log of "
-            "DLedger must begin where the log in commitlog ends"
+            "DLedger must begin after the log in commitlog"
         )
     return first
 
