@@ -218,8 +218,8 @@ def _suites() -> list[str]:
     lines = [
         "## Suites of others",
         "",
-        "`make compat` tries the client libraries that RocketMQ's users have. For each library, a",
-        "program in `tests/compat` sends and receives messages. A *row* is one feature that the",
+        "`make compat` tries the client libraries that RocketMQ's users have (`tests/compat`). For",
+        "each library, a program sends and receives messages. A *row* is one feature that the",
         "program tries. For example, the row `delay` passes if a delayed message arrives, and not",
         "too early. To run a program with RocketMQ's own broker:",
         "`python scripts/compat.py --only spring --broker 5.3.3`.",

@@ -1,7 +1,7 @@
 """The order of durability (docs/simulation-invariants.md), a file for each rule.
 
 To add a rule, write a subclass of `DurabilityRule` in a new file, and add it to `RULES`.
-docs/simulation-invariants.md has a worked example.
+docs/simulation-invariants.md says what it needs.
 """
 
 from __future__ import annotations
