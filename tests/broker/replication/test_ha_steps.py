@@ -24,6 +24,7 @@ from pocketmq.broker.store import PutStatus
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.signals import Signal
 from support.eventually import eventually
@@ -45,12 +46,18 @@ def a_store() -> Any:
 class Port:
     """The replication port of a broker; slaves are the test."""
 
-    def __init__(self, role: BrokerRole = BrokerRole.SYNC_MASTER) -> None:
+    def __init__(
+        self,
+        role: BrokerRole = BrokerRole.SYNC_MASTER,
+        *,
+        network: MemoryNetwork | None = None,
+        configured: int = 0,
+    ) -> None:
         self.clock, self.store = ManualClock(0), a_store()
         self.role = RoleState(role, 0)
         self.service = HaService(
-            self.store, self.role, MemoryNetwork(), self.clock, HaRules(),
-            HaPort("127.0.0.1", BrokerAddress("127.0.0.1", 10911), 0, any_port=False),
+            self.store, self.role, network or MemoryNetwork(), self.clock, HaRules(),
+            HaPort("127.0.0.1", BrokerAddress("127.0.0.1", 10911), configured, any_port=False),
             lambda: Budget(slaves=2),
         )  # fmt: skip
         self.moved = 0
@@ -99,6 +106,19 @@ async def test_a_port_that_stops_takes_nobody_before_the_others_are_dropped(
     assert done == ["port", "ticks"]
     assert first.is_closing()
     assert not service._ticks.running
+
+
+async def test_a_port_that_is_taken_is_another_one_unless_it_was_asked_for() -> None:  # H-2
+    network = MemoryNetwork()
+    first, second = Port(network=network), Port(network=network)
+    await first.service.start()
+    await second.service.start()
+    assert (first.service._where.port, second.service._where.port != 10912) == (10912, True)
+    asked_for = Port(network=network, configured=10912)
+    with pytest.raises(PortInUseError):
+        await asked_for.service.start()
+    for port in (first, second):
+        await port.service.stop()
 
 
 async def test_a_slave_has_no_place_at_another_slave_nor_in_a_full_port() -> None:  # H-2
