@@ -252,6 +252,7 @@ def a_log(file_size: int, disk: MemoryDisk | None = None) -> TimerLog:
 
 def test_a_file_has_room_for_a_blank_behind_its_last_record() -> None:  # T-113
     log = a_log(3 * RECORD_SIZE + BLANK_SIZE)
+    assert log.place_of(1) is None, "there is no file yet"
     assert [log.append(a_record(at)) for at in range(4)] == [0, 52, 104, 172]
     assert [log.place_of(count) for count in (1, 2, 3)] == [224, 224, None]
     log.append_packed(a_record(4).encode() + a_record(5).encode())
@@ -313,6 +314,31 @@ def test_recovery_reads_what_may_be_unsynced_and_no_more(
     assert again.recover(begin, lambda position, _record: found.append(position)) == 224
     assert found == read_again
     assert (again.end, again.append(a_record(4))) == (224, 224)
+
+
+def test_what_is_behind_a_torn_record_is_not_read_even_if_its_file_stays() -> None:  # T-145
+    class Stuck(NotedDisk):
+        is_stuck = False
+
+        def remove_file(self, path: str) -> None:
+            if self.is_stuck:
+                raise DiskError(path, "it cannot be removed")
+            super().remove_file(path)
+
+    disk, size = Stuck(), 3 * RECORD_SIZE + BLANK_SIZE
+    log = a_log(size, disk)
+    for at in range(4):
+        log.append(a_record(at))
+    disk.map_file(str(ROOT / FIRST), size)[104:108] = b"torn"
+    again = a_log(size, disk)
+    disk.is_stuck = True
+    with pytest.raises(DiskError):
+        again.recover(0, lambda *_: None)
+    assert again.read(172) is None
+    disk.is_stuck = False
+    assert again.recover(0, lambda *_: None) == 104
+    assert [again.read(at) is None for at in (0, 52, 104, 172)] == [False, False, True, True]
+    assert again.append(a_record(2)) == 104
 
 
 async def test_recovered_records_are_synced_again_and_read_back() -> None:

@@ -148,8 +148,6 @@ class TimerLog:
             end = file.end
         # Cut off everything from the first invalid record on (T-145).
         self._files.truncate(end)
-        if files and (last := self._files.last) is not None:
-            last.wrote = min(last.size, max(0, end - last.start))
         for file in self._files.files:
             # Only synced bytes count as flushed: a power cut may have lost the rest.
             file.flushed = min(file.flushed, file.wrote, max(0, begin - file.start))
