@@ -18,6 +18,7 @@ from pocketmq.broker.pop.records import Ack, CheckPoint
 from pocketmq.broker.store import PutResult, PutStatus
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.messages import MessageAcknowledged
+from pocketmq.operation.events.sink import Place
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import ResponseCode
@@ -55,7 +56,7 @@ class Peer:
 class Around:
     """An `AckProcessor` in the middle of what it uses."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Any = None) -> None:
         self.done: list[str] = []
         self.status = PutStatus.PUT_OK
         self.flushed: list[Callable[[PutStatus], None]] = []
@@ -65,7 +66,8 @@ class Around:
         self.next_offset, self.is_blocked = -1, False
         self.peer, self.offsets = Peer(), ConsumerOffsetManager()
         self.told: list[Event] = []
-        events = EventRecorder(self.told.append, lambda: 0).sink("broker-a", lambda: NOW_MS)
+        recorder = EventRecorder(self.told.append, lambda: 0)
+        events = events or recorder.sink("broker-a", lambda: NOW_MS)
         note = self.done.append
         store: Any = SimpleNamespace(
             reads=SimpleNamespace(min_offset=lambda *_: LOW, max_offset=lambda *_: HIGH),
@@ -211,6 +213,19 @@ async def test_acks_of_one_turn_are_one_append_and_answered_when_it_is_flushed()
     assert [answer.code for answer in around.peer.heard] == [0, 0]
     told = [event.offset for event in around.told if isinstance(event, MessageAcknowledged)]
     assert told == [3, 4]
+
+
+async def test_acks_that_nobody_watches_are_not_told_and_too_many_are_counted() -> None:
+    [unwatched] = Around(SimpleNamespace(is_on=False)).ack(3)
+    assert unwatched is None
+    counted: list[Place] = []
+    sink = SimpleNamespace(
+        is_on=True, wants=lambda _kind, _number: False,
+        count=lambda _kind, place: counted.append(place),
+    )  # fmt: skip
+    [answer] = Around(sink).ack(3)
+    assert answer is None
+    assert counted == [Place("t", 0, "broker-a", "g")]
 
 
 async def test_acks_that_are_not_stored_or_not_flushed_are_refused() -> None:
