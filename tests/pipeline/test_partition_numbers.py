@@ -127,7 +127,7 @@ def test_brokers_that_would_have_the_same_numbers_are_an_error_and_not_one_key()
         if number in seen:
             break
         seen[number] = f"n{each}"
-    says = "have the same number.*; use columns brokerName and queueId"
+    says = "have the same partition number.*; use columns brokerName and queueId"
     with pytest.raises(OptionError, match=says):
         partition_numbers(queues(**{seen[number]: 1, f"n{each}": 1}))
     other = [MessageQueue("U", f"n{each}", 0)]
@@ -135,5 +135,5 @@ def test_brokers_that_would_have_the_same_numbers_are_an_error_and_not_one_key()
 
 
 def test_a_queue_that_has_no_number_is_an_error() -> None:
-    with pytest.raises(OptionError, match="a broker's first 2048 queues have one"):
+    with pytest.raises(OptionError, match="only the first 2048 queues of a broker"):
         partition_numbers([MessageQueue("T", "a", QUEUES)])

@@ -287,7 +287,9 @@ async def test_a_master_that_stays_away_is_said_to_be_and_nothing_to_be_lost(
     kind: type[FakeBroker], fails: bool
 ) -> None:
     broker = MasterAway(FakeBroker(high=80), kind(high=50), away=100)
-    says = r"queueId=0.*the master of a is away. Offsets 50 to .* its slave has only 0 to 49"
+    says = (
+        r"queueId=0.*the master of a does not answer. Offsets 50 to .* its slave has only 0 to 49"
+    )
     with pytest.raises(BrokerAwayError, match=says):
         await pulled(broker, 0, 80, fail_on_data_loss=fails)
 

@@ -93,22 +93,28 @@ def test_a_broker_is_reached_where_it_is_advertised(
         ({"tls": "yes"}, "option 'tls': 'yes' is not one of true, false"),
         ({"assign": '{"T":{"a":[0]}}'}, "option 'topic': cannot be given together with assign"),
         ({"topic": "T", "subscribe": "U"}, "contradicts"),
-        ({"advertise": "a:1"}, "option 'advertise': 'a:1' is not written as registered=reachable"),
-        ({"advertise": "a:1=b"}, "option 'advertise': 'a:1=b' has a port on one side only"),
-        ({"advertise": "::1=b:2"}, "option 'advertise': '::1=b:2' has a port on one side only"),
+        ({"advertise": "a:1"}, "option 'advertise': 'a:1' must have the form registered="),
+        ({"advertise": "a:1=b"}, "option 'advertise': 'a:1=b' must have a port on both sides"),
+        ({"advertise": "::1=b:2"}, "option 'advertise': '::1=b:2' must have a port on both sides"),
         ({"startingOffsets": "earliset"}, "neither earliest, latest.*did you mean 'earliest'"),
         ({"startingOffsets": "group:"}, "names no group"),
-        ({"startingOffsets": "{"}, "option 'startingOffsets': is no JSON .*it looks like"),
+        (
+            {"startingOffsets": "{"},
+            "option 'startingOffsets': the value is not valid JSON .*write it like",
+        ),
         ({"startingOffsets": "[1]"}, "is neither earliest"),
-        ({"startingOffsets": '{"T":[1]}'}, "topic 'T' has no object"),
-        ({"startingOffsets": '{"T":{"a":3}}'}, "broker 'a' of topic 'T' has no object"),
-        ({"startingOffsets": '{"T":{"a":{"x":3}}}'}, "queue 'x' of broker 'a' .* is no number"),
-        ({"startingOffsets": '{"T":{"a":{"0":-3}}}'}, "has offset -3"),
-        ({"startingOffsets": '{"T":{"a":{"0":"1"}}}'}, "has offset '1'"),
-        ({"endingOffsets": "earliest"}, "option 'endingOffsets': a read cannot end with"),
-        ({"endingOffsets": '{"T":{"a":{"0":-2}}}'}, "a read cannot end with"),
+        ({"startingOffsets": '{"T":[1]}'}, "topic 'T' must be a JSON object"),
+        ({"startingOffsets": '{"T":{"a":3}}'}, "broker 'a' of topic 'T' must be a JSON object"),
+        (
+            {"startingOffsets": '{"T":{"a":{"x":3}}}'},
+            "queue id 'x' of broker 'a' .* must be a number",
+        ),
+        ({"startingOffsets": '{"T":{"a":{"0":-3}}}'}, "has the offset -3; an offset must"),
+        ({"startingOffsets": '{"T":{"a":{"0":"1"}}}'}, "has the offset '1'"),
+        ({"endingOffsets": "earliest"}, "option 'endingOffsets': a read cannot end at"),
+        ({"endingOffsets": '{"T":{"a":{"0":-2}}}'}, "a read cannot end at"),
         ({"failOnDataLoss": "no"}, "'no' is neither true nor false"),
-        ({"maxTriggerDelay": "soon"}, "'soon' is no duration such as"),
+        ({"maxTriggerDelay": "soon"}, "'soon' is not a duration; write"),
         ({"encoding": "jsn"}, "did you mean 'json'"),
         ({"columns": "bdy"}, "there is no column 'bdy'; did you mean 'body'"),
         ({"kafkaCompatible": "true", "columns": "value,headers"}, "there is no column 'headers'"),
@@ -257,7 +263,7 @@ def test_queues_that_are_not_there_are_named() -> None:
     options = settings().options
     known = [q(0), q(1)]
     for wrong, says in (
-        (q(7), "has no queue 7 on 'a'; it has 0, 1"),
+        (q(7), "has no queue 7 on 'a'; its queues there are 0, 1"),
         (q(0, broker="b"), "no broker 'b'"),
         (q(0, topic="t"), "topic 't' is not read; did you mean 'T'"),
     ):
@@ -290,12 +296,12 @@ def test_columns_to_write_get_their_parts() -> None:
 @pytest.mark.parametrize(
     ("schema", "options", "says"),
     [
-        ({"bdy": "binary"}, {}, "the sink has no column 'bdy'; did you mean 'body'"),
+        ({"bdy": "binary"}, {}, "the sink knows no column 'bdy'; did you mean 'body'"),
         ({"tags": "string"}, {}, "the sink needs a column 'body'"),
-        ({"body": "int"}, {}, "column 'body' is int; it must be binary or string"),
-        ({"body": "string"}, {"topic": ""}, "needs option 'topic' or a column 'topic'"),
-        ({"body": "string", "value": "string"}, {}, "two columns are both 'body'"),
-        ({"body": "string"}, {"tag_column": "carrier"}, "there is no column 'carrier'"),
+        ({"body": "int"}, {}, "column 'body' has the type int, but must be binary or string"),
+        ({"body": "string"}, {"topic": ""}, "needs the option 'topic' or a column 'topic'"),
+        ({"body": "string", "value": "string"}, {}, "two columns are both used as 'body'"),
+        ({"body": "string"}, {"tag_column": "carrier"}, "names the column 'carrier', which"),
     ],
 )
 def test_columns_that_do_not_fit_are_named(

@@ -151,7 +151,10 @@ def test_a_row_may_name_its_queue_by_the_number_that_kafka_would_give_it() -> No
     assert place["s"] == ("a", 0), "null: the queues take turns"
     has = ", ".join(map(str, sorted(numbered.values())))
     for wrong in (4, -1):
-        says = rf"row 0: topic 'T' has no partition {wrong} to write to; it has {has}"
+        says = (
+            rf"row 0: topic 'T' has no partition {wrong} that can be written to; "
+            rf"its partitions are {has}"
+        )
         with pytest.raises(ColumnsError, match=says):
             batches({"body": ["p"], "partition": [wrong]})
 
@@ -217,7 +220,7 @@ def test_a_row_whose_properties_delay_it_travels_alone(name: str, value: str) ->
 @pytest.mark.parametrize(
     ("columns", "error", "says"),
     [
-        ({"body": ["x", None]}, IllegalMessageError, "row 1: .*body is empty"),
+        ({"body": ["x", None]}, IllegalMessageError, "row 1: .*an empty body"),
         ({"body": ["x"], "delayMs": [-1]}, IllegalMessageError, "row 0: its delayMs is -1"),
         (
             {"body": ["x"], "delayMs": [5], "delayLevel": [3]},
@@ -225,7 +228,7 @@ def test_a_row_whose_properties_delay_it_travels_alone(name: str, value: str) ->
         ),
         ({"body": ["x" * (4 * 1024 * 1024 + 1)]}, IllegalMessageError, "4194305 bytes"),
         ({"body": ["x"], "tags": ["a\x02b"]}, IllegalMessageError, "row 0: property 'TAGS'"),
-        ({"body": ["x"], "keys": ["k" * 40_000]}, IllegalMessageError, "32767 fit"),
+        ({"body": ["x"], "keys": ["k" * 40_000]}, IllegalMessageError, "at most 32767"),
         ({"body": ["x"], "topic": [None]}, IllegalMessageError, "its topic is null"),
         ({"body": ["x"], "topic": ["no/pe"]}, IllegalNameError, "no/pe"),
         ({"body": ["x"], "topic": ["SCHEDULE_TOPIC_XXXX"]}, IllegalNameError, "SCHEDULE"),
@@ -340,7 +343,7 @@ def test_rows_that_no_broker_takes_are_handed_over_and_the_others_are_sent() -> 
     assert [(row.row, row.topic) for row in bad] == [
         (1, "T"), (2, "T"), (3, "T"), (5, "no/pe"),
     ]  # fmt: skip
-    assert "body is empty" in bad[0].reason
+    assert "an empty body" in bad[0].reason
     assert bad[0].properties == {"TAGS": "b"}
     assert "4194305 bytes" in bad[2].reason
     rows = [entries["SPARK_ROW"].split(":")[3] for *_, entries in sent(made)]

@@ -140,7 +140,7 @@ def test_one_clear_error_for_a_wrong_option(frames: Frames, orders: str) -> None
         ({"minPartition": "4"}, "there is no such option; did you mean 'minPartitions' or"),
         ({"topic": "Ordres"}, "no name server knows topic 'Ordres'; did you mean 'Orders'?"),
         ({"nameServer": "127.0.0.1:1"}, "option 'nameServer': no name server answers"),
-        ({"startingOffsets": '{"Orders":'}, "is no JSON"),
+        ({"startingOffsets": '{"Orders":'}, "is not valid JSON"),
     ):
         with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
             frames.topic(options.pop("topic", orders), **options).count()
@@ -272,7 +272,7 @@ def test_rows_may_choose_topic_and_queue(frames: Frames) -> None:
 
 def test_writing_tells_what_does_not_fit(frames: Frames) -> None:
     frame = frames.spark.range(3).selectExpr("cast(id as string) as body", "id as nonsense")
-    with pytest.raises(Exception, match="the sink has no column 'nonsense'"):
+    with pytest.raises(Exception, match="the sink knows no column 'nonsense'"):
         frames.write(frame, "Copy")
     with pytest.raises(Exception, match="no name server knows topic 'Nowhere'"):
         frames.write(frame.select("body"), "Nowhere")

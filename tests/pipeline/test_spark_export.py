@@ -160,7 +160,7 @@ def test_batches_whose_checkpoint_is_gone_are_refused(
     assert export("T", table, stores=str(root), spark=spark).rows == 3
     write(root, range(3, 8))
     shutil.rmtree(tmp_path / "table/_checkpoint")
-    with pytest.raises(CallerError, match="the table exists without checkpoint"):
+    with pytest.raises(CallerError, match="the table exists, but its checkpoint"):
         export("T", table, stores=str(root), spark=spark)
 
 
@@ -199,7 +199,7 @@ def test_the_last_rows_are_kept_where_spark_does_not_say_that_a_folder_is_comple
     assert not (tmp_path / "batch=0").exists()
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
     (tmp_path / "batch=1/_complete").unlink()
-    with pytest.raises(CallerError, match="batch=1, which has the rows so far, is not complete"):
+    with pytest.raises(CallerError, match="batch=1, which has all earlier rows, is not complete"):
         target.append(keyed(spark, "d"), 2)
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
 
@@ -273,7 +273,9 @@ def test_text_files_have_bodies_as_base64_and_properties_as_json(
         assert [base64.b64decode(row.body) for row in rows] == [b"0", b"1", b"2"]
         assert {row.batch for row in rows} == {0}
     assert as_csv[0].properties.startswith('{"')
-    with pytest.raises(CallerError, match="csv cannot keep the last row of each keys; parquet can"):
+    with pytest.raises(
+        CallerError, match="csv files cannot keep only the last row of each keys; use parquet"
+    ):
         export("T", f"csv:{tmp_path / 'c'}", stores=str(root), spark=spark, key="keys")
 
 
@@ -304,7 +306,7 @@ def test_a_table_keeps_the_last_row_of_each_key(
     assert run() == 3
     assert numbers(kind, tmp_path) == [5, 6, 7, 9]
     assert run() == 0
-    with pytest.raises(CallerError, match="the table needs column storeTimestamp"):
+    with pytest.raises(CallerError, match="the table has no column storeTimestamp"):
         run(columns="topic,queueOffset,keys,body,properties")
 
 
@@ -343,12 +345,12 @@ def test_a_folder_that_another_program_or_other_columns_began_is_refused(
     for path in (former / "T~broker-a~0~0~3.parquet", other / "mine.txt"):
         path.parent.mkdir()
         path.touch()
-    with pytest.raises(CallerError, match="the files are of an export without Spark"):
+    with pytest.raises(CallerError, match="an export without Spark wrote these files"):
         run(f"parquet:{former}")
-    with pytest.raises(CallerError, match="other files than those of an export"):
+    with pytest.raises(CallerError, match="the folder has files that no export wrote"):
         run(f"parquet:{other}")
     write_deltalake(tmp_path / "delta", pa.table({"body": [b"mine"]}))
-    with pytest.raises(CallerError, match="the table exists without checkpoint"):
+    with pytest.raises(CallerError, match="the table exists, but its checkpoint"):
         run(f"delta:{tmp_path / 'delta'}")
     table = f"parquet:{tmp_path / 'table'}"
     assert run(table, columns="queueOffset,body").rows == 3
@@ -356,11 +358,13 @@ def test_a_folder_that_another_program_or_other_columns_began_is_refused(
         run(table, columns="queueOffset,tags")
     with pytest.raises(ColumnsError, match="in another order"):
         run(table, columns="body,queueOffset")
-    with pytest.raises(CallerError, match="the export there has all rows as parquet"):
+    with pytest.raises(
+        CallerError, match="the earlier export to this folder wrote all rows as parquet"
+    ):
         run(f"json:{tmp_path / 'table'}", columns="queueOffset,body")
     with pytest.raises(CallerError, match="say which column"):
         run(table, tombstone="gone")
-    with pytest.raises(CallerError, match="is no table; write parquet:FOLDER, csv:FOLDER"):
+    with pytest.raises(CallerError, match="is not a table; write parquet:FOLDER, csv:FOLDER"):
         run("excel:orders")
 
 
@@ -368,5 +372,5 @@ def test_a_folder_that_another_program_or_other_columns_began_is_refused(
 def test_a_name_of_an_earlier_version_says_what_to_use(name: str) -> None:
     from pocketmq.pipeline import lake
 
-    with pytest.raises(AttributeError, match=f"{name} has gone; use `"):
+    with pytest.raises(AttributeError, match=f"{name} was removed; use `"):
         getattr(lake, name)

@@ -245,7 +245,9 @@ def test_a_source_made_anew_while_it_is_sent_stops_the_replay(
         send(cluster, topic, 100, 130)
         remake(root, range(100, 130))
 
-    with pytest.raises(DataLossError, match=r"another message .* while it was read; run it again"):
+    with pytest.raises(
+        DataLossError, match=r"another message .* while it was read; run the job again"
+    ):
         replay(
             job.source,
             job.to,

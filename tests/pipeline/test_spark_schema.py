@@ -198,11 +198,11 @@ def test_each_record_of_an_avro_union_has_a_table_of_its_own(
     prices = [row["price"] for row in table(out, "topics/all~shop.Order")]
     assert [each and json.loads(each) for each in prices] == [{"units": 4}, None]
     assert [row["reason"].split(":")[0] for row in table(out, "bad")] == [
-        "the body is NoneType and no record",
-        "the body names type 3 of its union, which does not exist",
-        "the body names type -1 of its union, which does not exist",
+        "the body must be an Avro record, but is of type NoneType",
+        "the body chooses type 3 of a union, but the union has only 2 types, counted from 0",
+        "the body chooses type -1 of a union, but the union has only 2 types, counted from 0",
         "it ends in the number of its type",
-        "the body is no Avro record of this schema",
+        "the body cannot be read as an Avro record of this schema",
     ]
 
 
@@ -317,7 +317,7 @@ def test_a_topic_without_a_schema_is_named_before_anything_is_decoded(
     with pytest.raises(CallerError, match="no schema of topic 't'"):
         schema(source, registry, tmp_path / "out", topics=given)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(CallerError, match="name a registry of schemas, or read change events"):
+    with pytest.raises(CallerError, match="name a registry of schemas, or set envelope"):
         schema(source, "", tmp_path / "out", topics=given)
 
 
@@ -363,5 +363,5 @@ def test_the_command_writes_what_it_did_and_why_bodies_are_bad(
     assert row == {"rows": 1, "bad": 3, "empty": 0, "tables": ["topics/t", "bad"]}
     reasons = pq.read_table(tmp_path / "did-reasons.parquet").to_pylist()
     assert [(each["count"], each["reason"]) for each in reasons] == [
-        (2, "no JSON"), (1, "$ does not fit `required`"),
+        (2, "no JSON"), (1, "$ breaks the schema's rule `required`"),
     ]  # fmt: skip

@@ -42,5 +42,5 @@ def test_a_path_that_is_no_store_is_named(in_memory: str) -> None:
         told("memory://stores")
     with pytest.raises(OptionError, match="'nofs://x' cannot be read: Protocol not known: nofs"):
         told("nofs://x")
-    with pytest.raises(OptionError, match="'storageOptions': is no JSON object"):
+    with pytest.raises(OptionError, match="'storageOptions': the value is not a JSON object"):
         told(in_memory, storageOptions="[]")

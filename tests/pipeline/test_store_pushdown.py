@@ -183,7 +183,7 @@ def test_very_frequent_keys_are_read_in_the_logs_order(
 def test_a_store_that_an_executor_lacks_is_named(copy: Path, tmp_path: Path) -> None:
     reader, partitions = planned(path=str(copy))
     shutil.move(copy, tmp_path / "elsewhere")
-    with pytest.raises(Exception, match=r"there is no .*copy on .*must be on every executor"):
+    with pytest.raises(Exception, match=r"copy does not exist on .*must be on every executor"):
         read_rows(reader, partitions)
 
 

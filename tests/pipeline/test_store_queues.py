@@ -94,7 +94,7 @@ def test_each_message_comes_once_up_to_the_last_one_in_batches_of_a_size(root: P
     reader = table.reader(maxOffsetsPerTrigger="3")
     assert reader.getDefaultReadLimit() == ReadMaxRows(3)
     assert table.reader().getDefaultReadLimit() == ReadAllAvailable()
-    with pytest.raises(CallerError, match="cannot be limited by"):
+    with pytest.raises(CallerError, match="cannot limit a batch by"):
         reader.latestOffset(table.at or {}, ReadMaxFiles(2))
 
 

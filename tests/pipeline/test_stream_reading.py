@@ -98,7 +98,7 @@ def test_each_limit_that_spark_may_give_is_obeyed(cluster: SparkCluster) -> None
     assert total(reader.latestOffset(begun, ReadAllAvailable())) == 100
     assert total(reader.latestOffset(begun, ReadMinRows(100))) == 100
     assert reader.latestOffset(begun, ReadMinRows(101)) == begun
-    with pytest.raises(CallerError, match="cannot be limited by ReadMaxBytes"):
+    with pytest.raises(CallerError, match="cannot limit a batch by ReadMaxBytes"):
         reader.latestOffset(begun, ReadMaxBytes(1000))
 
 

@@ -232,7 +232,10 @@ def test_columns_as_kafkas(cluster: SparkCluster) -> None:
         ({"topic": "Order"}, "no name server knows topic 'Order'; did you mean 'Orders'"),
         ({"nameServer": "127.0.0.1:1"}, "'nameServer': no name server answers at 127.0.0.1:1"),
         ({"startingOffsets": '{"Orders":{"broker-x":{"0":1}}}'}, "no broker 'broker-x'; did you"),
-        ({"startingOffsets": '{"Orders":{"broker-a":{"9":1}}}'}, "no queue 9 .* it has 0, 1, 2, 3"),
+        (
+            {"startingOffsets": '{"Orders":{"broker-a":{"9":1}}}'},
+            "no queue 9 .* its queues there are 0, 1, 2, 3",
+        ),
     ],
 )
 def test_what_the_cluster_does_not_have_is_named(

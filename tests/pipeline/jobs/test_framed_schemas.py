@@ -74,11 +74,11 @@ def test_a_message_that_clients_count_differently_is_bad_rather_than_another(
 @pytest.mark.parametrize(
     ("indexes", "said"),
     [
-        (b"\x02\x06", "message 3 of its file, which does not exist"),
-        (b"\x02\x01", "message -1 of its file, which does not exist"),
-        (b"\x04\x00\x00", r"message 0\.0 of its file, which does not exist"),
-        (b"\x01", "list of message indexes has -1 numbers"),
-        (b"\xfe\xff\xff\xff\x0f", "list of message indexes has 2147483647 numbers"),
+        (b"\x02\x06", "message 3, which its .proto file does not"),
+        (b"\x02\x01", "message -1, which its .proto file does not"),
+        (b"\x04\x00\x00", r"message 0\.0, which its .proto file does not"),
+        (b"\x01", "has -1 message indexes, but"),
+        (b"\xfe\xff\xff\xff\x0f", "has 2147483647 message indexes, but"),
         (b"\x04\x02", "it ends in the list"),
     ],
 )
@@ -190,7 +190,7 @@ def test_an_avro_schema_that_is_none_is_refused(registry: FakeRegistry, text: st
 
 def test_references_that_lead_nowhere_are_named(registry: FakeRegistry) -> None:
     registry.add("a-value", 51, "PROTOBUF", SALES, references=[{**REFERENCE, "subject": "none"}])
-    with pytest.raises(CallerError, match="schema 51 refers to version 1 of subject 'none', which"):
+    with pytest.raises(CallerError, match="schema 51 refers to version 1 of subject 'none', but"):
         registry_of(registry.address).by_id(51)
     one = {"name": "b.proto", "subject": "b", "version": 1}
     registry.add("b", 52, "PROTOBUF", MONEY, references=[one])
@@ -199,5 +199,5 @@ def test_references_that_lead_nowhere_are_named(registry: FakeRegistry) -> None:
     for name in ("../out.proto", "/tmp/out.proto", "", "a\0b"):
         number = 60 + len(name)
         registry.add("d-value", number, "PROTOBUF", SALES, references=[{**REFERENCE, "name": name}])
-        with pytest.raises(CallerError, match=r"the \.proto file refers to"):
+        with pytest.raises(CallerError, match=r"the \.proto file imports"):
             decoder(registry, "d")

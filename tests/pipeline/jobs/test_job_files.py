@@ -88,7 +88,10 @@ def test_a_name_that_means_no_format_is_refused_before_the_job(
     words: tuple[str, ...], root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(*(word.format(root=root, folder=tmp_path) for word in words), "--out", "x.csv", status=1)
-    assert "x.csv: write a name that ends with .parquet, .json, .jsonl" in capsys.readouterr().err
+    assert (
+        "x.csv: the file's name must end with one of .parquet, .json, .jsonl"
+        in capsys.readouterr().err
+    )
     assert list(tmp_path.iterdir()) == []
 
 

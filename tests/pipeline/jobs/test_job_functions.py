@@ -81,7 +81,7 @@ def test_flights_runs_the_job_that_its_arguments_say(
 def test_a_source_that_is_topics_takes_no_others() -> None:
     assert chosen_topics("topic:a, b", []) == chosen_topics("topic:a,b", ["b", "a"]) == ["a", "b"]
     for named in (["c"], ["a"]):
-        with pytest.raises(CallerError, match="says which topics are read"):
+        with pytest.raises(CallerError, match="already names the topics to read"):
             jobs.schema("topic:a,b", "", "out", topics=named, envelope=True)
 
 

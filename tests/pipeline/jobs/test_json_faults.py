@@ -56,15 +56,15 @@ def column_types(*versions: Schema) -> list[dict[str, str]]:
 # -- bodies ---------------------------------------------------------------------------------------
 
 FAULTS = [
-    ("integer", b'{"a": 9223372036854775808}', "a is too large for int64"),
-    ("integer", b'{"a": 1e300}', "a is too large for int64"),
-    ("number", b'{"a": %s}' % (b"9" * 400), "a is no number for double"),
+    ("integer", b'{"a": 9223372036854775808}', "but int64 has only numbers from"),
+    ("integer", b'{"a": 1e300}', "but int64 has only numbers from"),
+    ("number", b'{"a": %s}' % (b"9" * 400), "a must be a number for double"),
     ("number", b'{"a": NaN}', "no JSON"),
     ("number", b'{"a": 1e400}', "no JSON"),
     ("number", b'{"a": %s}' % (b"9" * 5000), "no JSON"),
-    ("string", rb'{"a": "\ud800"}', "a has half a character of UTF-16"),
+    ("string", rb'{"a": "\ud800"}', "a has an incomplete character of UTF-16"),
     ("string", b'{"a": "\xed\xa0\x80"}', "no JSON"),
-    ("string", rb'{"b": {"\ud800": 1}}', r"$.b['\ud800'] does not fit `type`"),
+    ("string", rb'{"b": {"\ud800": 1}}', r"$.b['\ud800'] breaks the schema's rule `type`"),
 ]
 
 
@@ -77,7 +77,7 @@ def test_a_value_that_no_column_holds_is_a_bad_row_and_the_others_are_kept(
     rows, (bad,) = tables(tmp_path, said, b"{}", body, b'\xef\xbb\xbf{"\xe2\x82\xac": "y"}')
     assert [row["queueOffset"] for row in rows] == [0, 2]
     assert (bad["queueOffset"], bad["body"]) == (1, body)
-    assert bad["reason"].split(":")[0] == reason
+    assert reason in bad["reason"]
 
 
 JSON_VALUES = st.recursive(
@@ -107,7 +107,7 @@ def test_what_fits_a_column_can_be_written(value: Any, kind: pa.DataType) -> Non
 @pytest.mark.parametrize("value", [1.5, True, "x", [1]])
 def test_no_value_is_changed_to_fit_a_column_of_whole_numbers(value: Any) -> None:
     """As a body of an older version may have it, where the newest says `integer`."""
-    with pytest.raises(BadBodyError, match="a is no"):
+    with pytest.raises(BadBodyError, match="a must be a "):
         fitting(Column("a", "a", pa.int64()), value)
     assert fitting(Column("a", "a", pa.int64()), 2.0) == 2
 
@@ -129,7 +129,7 @@ def test_fields_that_are_called_as_columns_do_not_mix(tmp_path: Path) -> None:
 
 def test_words_that_fail_on_a_value_make_a_bad_row() -> None:
     read = decoder_of(a_schema({"properties": {"a": {"multipleOf": 0.1}}}))
-    with pytest.raises(BadBodyError, match="cannot be checked by its schema"):
+    with pytest.raises(BadBodyError, match="cannot be checked with its schema"):
         read(b'{"a": %s}' % (b"1" * 400))
 
 
@@ -158,7 +158,7 @@ def test_a_change_event_of_another_form_is_a_bad_row(tmp_path: Path, event: Any)
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"pattern": "["}, "is no regular expression"),
+        ({"pattern": "["}, "is not a regular expression"),
         ({"type": "nothing"}, "'nothing' is not valid"),
         ([], "not of type 'object'"),
     ],
@@ -167,10 +167,10 @@ def test_a_reference_that_is_no_schema_is_told_before_the_first_body(
     wrong: Any, reason: str
 ) -> None:
     whole = {"properties": {"a": {"$ref": "one.json"}}}
-    with pytest.raises(CallerError, match=f"no JSON schema: .*{reason}"):
+    with pytest.raises(CallerError, match=f"the JSON schema is not valid: .*{reason}"):
         decoder_of(a_schema(whole, one_json=a_schema(wrong)))
     inside = {"properties": {"a": {"$ref": "#/x"}}, "x": wrong}
-    with pytest.raises(CallerError, match=f"no JSON schema: .*{reason}"):
+    with pytest.raises(CallerError, match=f"the JSON schema is not valid: .*{reason}"):
         decoder_of(a_schema(inside))
 
 
@@ -185,7 +185,7 @@ def test_a_ref_that_leads_nowhere_is_told_before_the_first_body(ref: str) -> Non
     "said", [{"$schema": 3}, {"$schema": []}, {"$id": 3}, {"properties": {"\ud800": {}}}]
 )
 def test_odd_words_of_a_schema_are_told(said: Any) -> None:
-    with pytest.raises(CallerError, match="no JSON schema"):
+    with pytest.raises(CallerError, match="the JSON schema is not valid"):
         arrow_schema(a_schema(said))
 
 
@@ -197,7 +197,7 @@ def test_a_reference_of_a_reference_is_relative_to_the_one_that_names_it() -> No
         said = json.dumps({"properties": {"a": {"$ref": name}}})
         read = decoder_of(Schema("JSON", said, references=(Reference(name, between),)))
         assert read(b'{"a": {"q": 1}}')
-        with pytest.raises(BadBodyError, match=r"\$\.a\.q does not fit `type`"):
+        with pytest.raises(BadBodyError, match=r"\$\.a\.q breaks the schema's rule `type`"):
             read(b'{"a": {"q": "x"}}')
 
 

@@ -79,10 +79,16 @@ def test_a_body_of_confluents_client_is_read_by_the_schemas_that_its_schema_refe
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({"id": 0}, r"\$\.id does not fit `minimum`: 0 is less than"),
-        ({"id": 1, "price": {"currency": "EUR"}}, r"\$\.price does not fit `required`: 'units'"),
-        ({"id": 1, "price": {"units": 1, "currency": "x"}}, r"price\.currency does not .*pattern"),
-        ({"id": 1, "parts": [{"id": 2}, {"id": "3"}]}, r"\$\.parts\[1\]\.id does not fit `type`"),
+        ({"id": 0}, r"\$\.id breaks the schema's rule `minimum`: 0 is less than"),
+        (
+            {"id": 1, "price": {"currency": "EUR"}},
+            r"\$\.price breaks the schema's rule `required`: 'units'",
+        ),
+        ({"id": 1, "price": {"units": 1, "currency": "x"}}, r"price\.currency breaks .*pattern"),
+        (
+            {"id": 1, "parts": [{"id": 2}, {"id": "3"}]},
+            r"\$\.parts\[1\]\.id breaks the schema's rule `type`",
+        ),
     ],
 )
 def test_what_does_not_fit_a_schema_behind_a_reference_is_told(
@@ -98,7 +104,7 @@ def test_a_table_of_bodies_whose_schema_refers_to_another(
     bodies = [{"id": 1, "price": {"units": 5}}, {"id": 2}, {"id": 3, "price": 4}]
     encoded = [json.dumps(each).encode() for each in bodies]
     rows, (bad,) = judged("orders", registry_of(registry.address), *encoded)
-    assert bad["reason"].split(":")[0] == "$.price does not fit `type`"
+    assert bad["reason"].split(":")[0] == "$.price breaks the schema's rule `type`"
     assert [(row["id"], row["price"]) for row in rows] == [(1, '{"units": 5}'), (2, None)]
 
 
@@ -106,7 +112,7 @@ def test_a_reference_is_found_where_the_schema_has_an_address(registry: FakeRegi
     """`$ref` is relative to `$id` then, and the name under which it is registered is not."""
     order = {**ORDER, "$id": "https://shop.example/schemas/order.json"}
     registry.add("orders-value", 3, "JSON", json.dumps(order), references=[REFERENCE])
-    with pytest.raises(BadBodyError, match=r"\$\.price does not fit"):
+    with pytest.raises(BadBodyError, match=r"\$\.price breaks the schema's rule"):
         decoder(registry)(framed(3, b'{"id": 1, "price": {}}'))
 
 
@@ -126,7 +132,7 @@ def test_a_reference_that_leads_nowhere_is_named_and_nothing_is_fetched() -> Non
     "text", ["{", '{"type": "nothing"}', '{"properties": []}', "3", "[" * 9999]
 )
 def test_a_text_that_is_no_schema_is_refused(text: str) -> None:
-    with pytest.raises(CallerError, match="no JSON schema"):
+    with pytest.raises(CallerError, match="the JSON schema is not valid"):
         decoder_of(Schema("JSON", text))
 
 
@@ -136,7 +142,7 @@ def test_the_draft_that_a_schema_names_is_its_language() -> None:
         "properties": {"a": {"prefixItems": [{"type": "string"}]}},
     }
     assert decoder_of(a_schema({**newer, "$schema": MONEY["$schema"]}))(b'{"a": [1]}')
-    with pytest.raises(BadBodyError, match=r"\$\.a\[0\] does not fit `type`"):
+    with pytest.raises(BadBodyError, match=r"\$\.a\[0\] breaks the schema's rule `type`"):
         decoder_of(a_schema(newer))(b'{"a": [1]}')
 
 

@@ -101,7 +101,7 @@ def test_a_session_that_runs_is_used_and_not_moved(started: Started) -> None:
     assert started.job() is started.running
     assert started.job(master="local[4]") is started.running
     assert started.told == []
-    with pytest.raises(CallerError, match=r"Spark already runs at local\[4\]"):
+    with pytest.raises(CallerError, match=r"Spark already runs in this process at local\[4\]"):
         started.job(master="spark://there:7077")
 
 

@@ -52,7 +52,7 @@ def body(**fields: Any) -> bytes:
 def test_names_of_fields_are_searched_with_a_bound_too(said: Any, draft: str) -> None:
     read = reads(said, draft=draft)
     assert read(body(aa=1))
-    with pytest.raises(BadBodyError, match="does not fit"):
+    with pytest.raises(BadBodyError, match="breaks the schema's rule"):
         read(body(**{SLOW: 1}))
 
 
@@ -83,14 +83,14 @@ def test_patterns_are_those_of_json_schema(pattern: str, fits: str, does_not: st
     """ECMA 262's, and not Python's."""
     read = reads({"properties": {"a": {"pattern": pattern}}})
     assert read(body(a=fits)) == {"a": fits}
-    with pytest.raises(BadBodyError, match=r"\$\.a does not fit `pattern`"):
+    with pytest.raises(BadBodyError, match=r"\$\.a breaks the schema's rule `pattern`"):
         read(body(a=does_not))
 
 
 def test_half_a_character_is_none_for_a_pattern() -> None:
     read = reads({"properties": {"a": {"pattern": "^x.y$"}}})
     assert read(rb'{"a": "x\ud800y"}')
-    with pytest.raises(BadBodyError, match="does not fit `pattern`"):
+    with pytest.raises(BadBodyError, match="breaks the schema's rule `pattern`"):
         read(rb'{"a": "\ud800"}')
 
 
@@ -98,7 +98,9 @@ def test_half_a_character_is_none_for_a_pattern() -> None:
 @pytest.mark.parametrize("word", ["pattern", "patternProperties"])
 def test_a_pattern_that_is_none_is_told_before_the_first_body(word: str, pattern: str) -> None:
     inner = {word: {pattern: {}} if word == "patternProperties" else pattern}
-    with pytest.raises(CallerError, match=r"no JSON schema: .* is no regular expression"):
+    with pytest.raises(
+        CallerError, match=r"the JSON schema is not valid: .* is not a regular expression"
+    ):
         reads({"properties": {"a": inner}})
 
 
@@ -117,7 +119,7 @@ def test_a_body_whose_choices_multiply_with_its_depth_is_a_bad_body(word: str) -
         for kind in ("a", "b")
     ]
     read = reads({word: [*kinds, {"type": "string"}]} if word == "anyOf" else {word: kinds})
-    with pytest.raises(BadBodyError, match="takes too many steps to check"):
+    with pytest.raises(BadBodyError, match="takes too many steps"):
         read(nested(40, 1))
 
 
@@ -151,7 +153,7 @@ def test_many_listed_values_are_equal_as_json_means_it() -> None:
     for value in (1, 1.0, "x", None, [1.0], {"b": 2}):
         assert read(body(a=value)) == {"a": value}
     for value in (True, False, 30, "1", [True], {}):
-        with pytest.raises(BadBodyError, match=r"\$\.a does not fit `enum`"):
+        with pytest.raises(BadBodyError, match=r"\$\.a breaks the schema's rule `enum`"):
             read(body(a=value))
 
 
@@ -169,7 +171,7 @@ def test_items_are_unlike_as_json_means_it(values: list[Any], are_unlike: bool) 
     if are_unlike:
         assert read(body(a=values))
         return
-    with pytest.raises(BadBodyError, match="does not fit `uniqueItems`"):
+    with pytest.raises(BadBodyError, match="breaks the schema's rule `uniqueItems`"):
         read(body(a=values))
 
 
@@ -186,7 +188,9 @@ def test_what_no_schema_has_looked_at_is_unevaluated(draft: str) -> None:
     }
     read = reads({**said, "properties": {"a": {}}, "unevaluatedProperties": False}, draft=draft)
     assert read(body(a=1, b=1, x1=1, d=1))
-    with pytest.raises(BadBodyError, match=r"\$ does not fit `unevaluatedProperties`: .* at 'e'"):
+    with pytest.raises(
+        BadBodyError, match=r"\$ breaks the schema's rule `unevaluatedProperties`: .* at 'e'"
+    ):
         read(body(b=1, e=1))
 
 

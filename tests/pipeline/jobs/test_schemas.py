@@ -80,15 +80,15 @@ def test_what_a_registry_calls_a_file_is_never_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({"where": "x"}, r"\$ does not fit `required`: 'id' is a required property"),
-        ({"id": "1"}, r"\$\.id does not fit `type`: '1' is not of type 'integer'"),
-        ({"id": True}, r"\$\.id does not fit `type`: True is not"),
+        ({"where": "x"}, r"\$ breaks the schema's rule `required`: 'id' is a required property"),
+        ({"id": "1"}, r"\$\.id breaks the schema's rule `type`: '1' is not of type 'integer'"),
+        ({"id": True}, r"\$\.id breaks the schema's rule `type`: True is not"),
         (
             {"id": 1, "where": 3},
-            r"\$\.where does not fit `type`: 3 is not of type 'string', 'null'",
+            r"\$\.where breaks the schema's rule `type`: 3 is not of type 'string', 'null'",
         ),
-        ({"id": 1, "tags": ["a", 2]}, r"\$\.tags\[1\] does not fit `type`: 2 is not"),
-        ([], "and no object"),
+        ({"id": 1, "tags": ["a", 2]}, r"\$\.tags\[1\] breaks the schema's rule `type`: 2 is not"),
+        ([], "must be a JSON object, but is of type list"),
     ],
 )
 def test_json_that_does_not_fit_says_where(body: Any, reason: str) -> None:
@@ -107,7 +107,7 @@ def confluent() -> Iterator[FakeRegistry]:
 
 
 def test_a_registry_that_is_away_is_named() -> None:
-    with pytest.raises(RegistryError, match="is the registry running"):
+    with pytest.raises(RegistryError, match="check that the schema registry is running"):
         registry_of("http://127.0.0.1:9").versions("orders")
 
 
@@ -286,7 +286,7 @@ def test_a_change_has_the_row_before_and_after() -> None:
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        ({}, "neither an event"),
+        ({}, "neither a Debezium event"),
         ({"op": "x"}, "operation 'x'"),
         ({"op": "d", "before": None}, "without 'before'"),
         ({"type": "INSERT", "data": [3]}, "no list of rows"),

@@ -194,7 +194,10 @@ class MessageBatch:
             TypeError: Only their heads were read.
         """
         if not isinstance(self.records, RecordColumns):
-            raise TypeError("only the heads of these records were read")
+            raise TypeError(
+                "only the heads of these records were read, so their topics, bodies and "
+                "properties are not available"
+            )
         return self.records
 
     def _sound_bodies(self) -> pa.Array | None:

@@ -79,7 +79,10 @@ def _of_bytes(kind: pa.DataType, data: Sequence[bytes], valid: pa.Buffer | None)
 def _check_fits(size: int) -> None:
     """Refuse what would make the offsets negative, and rows of other rows' bytes."""
     if size > MOST_BYTES:
-        raise pa.ArrowCapacityError(f"{size:,} bytes do not fit into one Arrow array")
+        raise pa.ArrowCapacityError(
+            f"{size:,} bytes do not fit into one Arrow array, which holds at most {MOST_BYTES:,} "
+            "bytes"
+        )
 
 
 def repeated_text(value: str | None, count: int) -> pa.Array:

@@ -94,7 +94,9 @@ def audit(
     # The stores are looked up first, so that a wrong name fails before hours of work.
     roots = [root for store in stores for root in find_stores(disk, str(store))]
     if against_first and len(roots) < 2:
-        raise CallerError("to compare replicas, name at least two stores, the master first")
+        raise CallerError(
+            "to compare replicas, name at least two stores, and the master's store as the first"
+        )
     found = Audit()
     for root in roots:
 

@@ -148,4 +148,6 @@ def read_samples(path: Path) -> Iterator[Sample]:
                 }
                 yield Sample(int(row["timeMs"]), row["broker"], offsets)
             except (ValueError, KeyError, TypeError, AttributeError) as exc:
-                raise CallerError(f"{path}: line {number} is no sample of offsets: {exc}") from exc
+                raise CallerError(
+                    f"{path}: line {number} is not a sample of committed offsets: {exc}"
+                ) from exc

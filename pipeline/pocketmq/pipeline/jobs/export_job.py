@@ -83,7 +83,8 @@ def export(
     into = target_of(target, key=key, tombstone=tombstone) if isinstance(target, str) else target
     if not isinstance(target, str) and (key or tombstone):
         raise CallerError(
-            "export: key and tombstone belong to the target; give them when you make it"
+            "export: key and tombstone are options of the target; give them when you create the "
+            "target"
         )
     if spark is None:
         quiet = {"spark.ui.showConsoleProgress": "false"}  # whoever calls counts the rows

@@ -69,7 +69,10 @@ def job_session(
     if running is not None:
         runs_at = running.conf.get("spark.master", "")
         if master and runs_at != master:
-            raise CallerError(f"in this process Spark already runs at {runs_at}, not at {master}")
+            raise CallerError(
+                f"Spark already runs in this process at {runs_at}, so this job cannot run at "
+                f"{master}; use a new process"
+            )
         return running
     given = submitted()
     # The caller's choice comes first, then the environment's, then spark-submit's.
@@ -179,7 +182,9 @@ def chosen_topics(source: str, topics: Sequence[str]) -> list[str]:
     named = [name.strip() for name in where.split(",") if name.strip()]
     # Else they would be ignored without a word.
     if topics and set(topics) != set(named):
-        raise CallerError(f"{source!r} says which topics are read; leave {', '.join(topics)} out")
+        raise CallerError(
+            f"{source!r} already names the topics to read; leave out {', '.join(topics)}"
+        )
     return named
 
 

@@ -53,7 +53,7 @@ def check_path(path: Path) -> None:
         MissingToolError: It means Parquet, and PyArrow is not installed.
     """
     if path.suffix not in SUFFIXES:
-        raise CallerError(f"{path}: write a name that ends with {', '.join(SUFFIXES)}")
+        raise CallerError(f"{path}: the file's name must end with one of {', '.join(SUFFIXES)}")
     if path.suffix == ".parquet":
         check_arrow(str(path))
 

@@ -66,9 +66,9 @@ class Fleet:
         }
         for name, number in least.items():
             if number < 1:
-                raise CallerError(f"{number} {name}: a fleet needs one at least")
+                raise CallerError(f"{number} {name} are too few; a fleet needs 1 or more")
         if not 0 <= self.churn <= 1:
-            raise CallerError(f"churn {self.churn}: give a share between 0 and 1")
+            raise CallerError(f"churn is {self.churn}, but must be between 0 and 1")
 
 
 @dataclass(slots=True)

@@ -16,5 +16,5 @@ _GONE = {
 def __getattr__(name: str) -> object:
     """What to use instead of a name that has gone."""
     if name in _GONE:
-        raise AttributeError(f"{__name__}.{name} has gone; use {_GONE[name]}")
+        raise AttributeError(f"{__name__}.{name} was removed; use {_GONE[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

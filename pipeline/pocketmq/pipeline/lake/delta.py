@@ -185,7 +185,10 @@ def query_id(frame: DataFrame) -> str:
             "DeltaAppend: the running query cannot be found in this session; give app_id"
         ) from exc
     if not found:
-        raise CallerError("DeltaAppend: no query runs here; use it in foreachBatch, or give app_id")
+        raise CallerError(
+            "DeltaAppend: no streaming query runs here; use DeltaAppend in foreachBatch, or "
+            "give app_id"
+        )
     return str(found)
 
 

@@ -28,7 +28,10 @@ def check_columns(names: Collection[str], key: str, tombstone: str) -> None:
     needed = (*NEEDED, key, *(("properties",) if tombstone else ())) if key else ()
     for name in needed:
         if name not in names:
-            raise CallerError(f"to keep the last row of each {key}, the table needs column {name}")
+            raise CallerError(
+                f"the table has no column {name}, which is needed to keep the last row of each "
+                f"{key}"
+            )
 
 
 def last_of_each(frame: DataFrame, key: str, tombstone: str = "") -> DataFrame:

@@ -95,9 +95,14 @@ class FilesTarget:
         self, folder: str | Path, kind: str = "parquet", *, key: str = "", tombstone: str = ""
     ) -> None:
         if kind not in FILES:
-            raise CallerError(f"{kind!r} is no kind of file; write {', '.join(FILES)}")
+            raise CallerError(
+                f"{kind!r} is not a kind of file that can be written; choose from "
+                f"{', '.join(FILES)}"
+            )
         if key and kind != "parquet":
-            raise CallerError(f"{kind} cannot keep the last row of each {key}; parquet can")
+            raise CallerError(
+                f"{kind} files cannot keep only the last row of each {key}; use parquet"
+            )
         self.folder = str(folder)
         self.kind = kind
         self.key = key
@@ -113,13 +118,13 @@ class FilesTarget:
         if not {CHECKPOINT, COLUMNS} & set(names):
             if any(map(_FORMER.fullmatch, names)):
                 raise CallerError(
-                    f"{self.folder}: the files are of an export without Spark, which this "
-                    "export cannot continue; choose another folder"
+                    f"{self.folder}: an export without Spark wrote these files, and this export "
+                    "cannot continue it; choose another folder"
                 )
             if names:
                 raise CallerError(
-                    f"{self.folder}: the folder has other files than those of an export; choose "
-                    "another folder"
+                    f"{self.folder}: the folder has files that no export wrote; choose another "
+                    "folder"
                 )
         if any(map(_BATCH.fullmatch, names)):
             _check_begun(spark, self.checkpoint, self.folder)
@@ -132,7 +137,10 @@ class FilesTarget:
         was = [(name, kind) for name, kind in said["columns"]]
         if (said["kind"], said["key"]) != (self.kind, self.key):
             key = f"the last row of each {said['key']}" if said["key"] else "all rows"
-            raise CallerError(f"{self.folder}: the export there has {key} as {said['kind']}")
+            raise CallerError(
+                f"{self.folder}: the earlier export to this folder wrote {key} as "
+                f"{said['kind']}; choose another folder"
+            )
         if was != now:
             raise ColumnsError(f"{self.folder}: {_differing(was, now)}")
 
@@ -155,8 +163,8 @@ class FilesTarget:
                 for newest in earlier[-1:]:
                     if not folder.exists(f"{newest}/{COMPLETE}"):  # Spark has noted that it is
                         raise CallerError(
-                            f"{self.folder}: {newest}, which has the rows so far, is not complete; "
-                            "export into another folder"
+                            f"{self.folder}: the batch {newest}, which has all earlier rows, is "
+                            "not complete; export into another folder"
                         )
                     before = spark.read.parquet(f"{self.folder}/{newest}")
                     rows = before.unionByName(rows)
@@ -375,9 +383,9 @@ def _check_begun(spark: SparkSession, checkpoint: str, table: str) -> None:
     """A table without the checkpoint may have any of the messages, which would come twice."""
     if not HadoopFolder(spark, checkpoint).names():
         raise CallerError(
-            f"{table}: the table exists without checkpoint {checkpoint}: another program made "
-            "it, or an export without Spark, or the checkpoint was removed; export to another "
-            "table"
+            f"{table}: the table exists, but its checkpoint {checkpoint} does not: another "
+            "program or an export without Spark made the table, or the checkpoint was removed; "
+            "export to another table"
         )
 
 
@@ -399,7 +407,9 @@ def target_of(
     kind, _, where = text.partition(":")
     # A tombstone deletes rows by their key.
     if tombstone and not key:
-        raise CallerError(f"{text}: a tombstone deletes a key; say which column is the key")
+        raise CallerError(
+            f"{text}: a tombstone deletes rows by their key; say which column is the key"
+        )
     if where and kind in FILES:
         return FilesTarget(where, kind, key=key, tombstone=tombstone)
     if where and kind == "delta":
@@ -408,6 +418,6 @@ def target_of(
     if kind == "iceberg" and folder and "." in table:
         return IcebergTarget.local(folder, table, key=key, tombstone=tombstone)
     raise CallerError(
-        f"{text!r} is no table; write parquet:FOLDER, csv:FOLDER, json:FOLDER, delta:TABLE or "
+        f"{text!r} is not a table; write parquet:FOLDER, csv:FOLDER, json:FOLDER, delta:TABLE or "
         "iceberg:FOLDER/NAMESPACE.NAME"
     )

@@ -66,10 +66,16 @@ def parse(options: Options, name: str) -> Offsets:
             where = f"broker {broker!r} of topic {topic!r}"
             for queue_id, offset in _object(options, name, queues, where).items():
                 if not queue_id.isdecimal():
-                    raise options.error(name, f"queue {queue_id!r} of {where} is no number")
+                    raise options.error(
+                        name, f"the queue id {queue_id!r} of {where} must be a number"
+                    )
                 # In Python JSON's true is an int.
                 if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST:
-                    raise options.error(name, f"queue {queue_id} of {where} has offset {offset!r}")
+                    raise options.error(
+                        name,
+                        f"queue {queue_id} of {where} has the offset {offset!r}; an offset must "
+                        f"be 0 or more, {LATEST} (latest) or {EARLIEST} (earliest)",
+                    )
                 found[MessageQueue(topic, broker, int(queue_id))] = offset
     return found
 
@@ -89,7 +95,7 @@ def parse_assignment(options: Options, name: str) -> list[MessageQueue]:
 
 def _object(options: Options, name: str, value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise options.error(name, f"{where} has no object; it looks like {EXAMPLE}")
+        raise options.error(name, f"the value of {where} must be a JSON object, as in {EXAMPLE}")
     return value
 
 
@@ -115,7 +121,7 @@ def check_known(
             if (each.topic, each.broker_name) == (queue.topic, queue.broker_name)
         )
         problem = f"topic {queue.topic!r} has no queue {queue.queue_id} on {queue.broker_name!r}"
-        raise options.error(name, f"{problem}; it has {', '.join(map(str, ids))}")
+        raise options.error(name, f"{problem}; its queues there are {', '.join(map(str, ids))}")
 
 
 @dataclass(frozen=True, slots=True)

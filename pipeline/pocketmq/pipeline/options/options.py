@@ -73,7 +73,10 @@ class Options:
             # Two spellings of one option are fine if their values are equal.
             if self._values.get(name, value) != value:
                 raise OptionError(
-                    source, spelling, f"contradicts {self._written[name]}={self._values[name]!r}"
+                    source,
+                    spelling,
+                    f"the value contradicts {self._written[name]}={self._values[name]!r}, "
+                    "which is the same option; leave out one of the two",
                 )
             self._values[name] = value
             self._written[name] = spelling
@@ -142,7 +145,9 @@ class Options:
         digits = value.rstrip("abcdefghijklmnopqrstuvwxyz ")
         unit = value[len(digits) :].strip() or "ms"
         if not digits.isdigit() or unit not in _UNITS_MS:
-            raise self.error(name, f"{value!r} is no duration such as 500ms, 30s or 15m")
+            raise self.error(
+                name, f"{value!r} is not a duration; write a duration like 500ms, 30s or 15m"
+            )
         return int(digits) * _UNITS_MS[unit]
 
     def json_object(self, name: str, shape: str) -> dict[str, Any]:
@@ -151,9 +156,11 @@ class Options:
         try:
             found = json.loads(value)
         except ValueError as exc:
-            raise self.error(name, f"is no JSON ({exc}); it looks like {shape}") from None
+            raise self.error(
+                name, f"the value is not valid JSON ({exc}); write it like {shape}"
+            ) from None
         if not isinstance(found, dict):
-            raise self.error(name, f"is no JSON object; it looks like {shape}")
+            raise self.error(name, f"the value is not a JSON object; write it like {shape}")
         return found
 
     def exactly_one(self, names: Sequence[str]) -> str:

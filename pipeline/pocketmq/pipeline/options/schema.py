@@ -128,9 +128,11 @@ def of_spark(schema: Any, columns: Mapping[str, str], source: str) -> dict[str, 
         if ours is None:
             meant = near(field.name, columns)
             hint = f"; did you mean {meant[0]!r}?" if meant else ""
-            raise ColumnsError(f"{source}: there is no column {field.name!r}{hint}")
+            raise ColumnsError(f"{source}: the source has no column {field.name!r}{hint}")
         # Arrow's arrays have our type, whatever type Spark was given.
         if ours != kind:
-            raise ColumnsError(f"{source}: column {field.name!r} is {ours} and not {kind}")
+            raise ColumnsError(
+                f"{source}: column {field.name!r} has the type {ours}, but your schema says {kind}"
+            )
         wanted[field.name] = ours
     return wanted

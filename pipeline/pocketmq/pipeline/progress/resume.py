@@ -176,7 +176,13 @@ def check_unchanged(stand: Checkpoint, now: Mapping[MessageQueue, Mark]) -> None
         if was is not None and was != mark:
             at = stand.offsets[queue]
             what = f"{_other(at, was, mark)}: {MADE_ANEW}, or cut short, while it was read"
-            raise DataLossError(str(queue), at, at, what, advice="run it again to go on from there")
+            raise DataLossError(
+                str(queue),
+                at,
+                at,
+                what,
+                advice="run the job again; it then continues at this offset",
+            )
 
 
 class Losses:

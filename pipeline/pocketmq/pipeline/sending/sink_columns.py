@@ -80,7 +80,9 @@ class SinkColumns:
             elif lower in by_lower:
                 role = KAFKA_NAMES.get(by_lower[lower], by_lower[lower])
                 if role in place:
-                    raise ColumnsError(f"pocketmq: two columns are both {role!r}; leave one out")
+                    raise ColumnsError(
+                        f"pocketmq: two columns are both used as {role!r}; leave out one of the two"
+                    )
                 _check_type(name, kind, ROLES[role])
                 place[role] = index
             elif lower in ("tags", "keys"):
@@ -88,8 +90,8 @@ class SinkColumns:
             else:
                 every = [*ROLES, tag_column, *key_columns]
                 meant = near(name, every)
-                hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(every)}"
-                raise ColumnsError(f"pocketmq: the sink has no column {name!r}; {hint}")
+                hint = f"did you mean {meant[0]!r}?" if meant else f"it knows {', '.join(every)}"
+                raise ColumnsError(f"pocketmq: the sink knows no column {name!r}; {hint}")
         # A partition number already names both broker and queue.
         for other in ("queueId", "brokerName"):
             if "partition" in place and other in place:
@@ -98,13 +100,16 @@ class SinkColumns:
         if "body" not in place:
             raise ColumnsError("pocketmq: the sink needs a column 'body' of type binary or string")
         if not topic and "topic" not in place:
-            raise ColumnsError("pocketmq: the sink needs option 'topic' or a column 'topic'")
+            raise ColumnsError("pocketmq: the sink needs the option 'topic' or a column 'topic'")
         missing = {name.lower() for name in (tag_column, *key_columns)} - {
             name.lower() for name in schema
         }
         # The default columns may be missing, chosen ones may not.
         for name in missing - {"tags", "keys"}:
-            raise ColumnsError(f"pocketmq: there is no column {name!r} for tags or keys")
+            raise ColumnsError(
+                f"pocketmq: tagColumn or keyColumns names the column {name!r}, which the data "
+                "does not have"
+            )
         return cls(place, tags, tuple(keys), origin)
 
 
@@ -129,5 +134,5 @@ def _origin(schema: Mapping[str, str]) -> tuple[int, ...]:
 def _check_type(name: str, kind: str, allowed: Sequence[str]) -> None:
     if kind not in allowed:
         raise ColumnsError(
-            f"pocketmq: column {name!r} is {kind}; it must be {' or '.join(allowed)}"
+            f"pocketmq: column {name!r} has the type {kind}, but must be {' or '.join(allowed)}"
         )

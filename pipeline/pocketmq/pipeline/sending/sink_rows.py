@@ -152,7 +152,7 @@ class RowEncoder:
         topic = self.topic or rows.value("topic", index) or ""
         body = rows.body(index)
         if not body:
-            raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
+            raise IllegalMessageError("RocketMQ refuses a message with an empty body")
         # Before the queue is chosen, which may add the sharding key.
         entries = rows.entries(index)
         queue = self._queue(topic, rows, index, entries)
@@ -161,7 +161,8 @@ class RowEncoder:
         is_delayed = names.DELAY in entries or names_time(entries)
         if delay and is_delayed and not delay.keys() <= entries.keys():
             raise IllegalMessageError(
-                "a column and the properties delay the message in different ways"
+                "a column and a property of the row ask for different delays; leave out one of "
+                "the two"
             )
         entries |= delay
         is_delayed = is_delayed or bool(delay)
@@ -185,13 +186,13 @@ class RowEncoder:
     ) -> Iterator[Batch]:
         if len(body) > MAX_BODY_BYTES:
             raise IllegalMessageError(
-                f"the body has {len(body)} bytes, but at most {MAX_BODY_BYTES} fit"
+                f"the body has {len(body)} bytes, but may have at most {MAX_BODY_BYTES}"
             )
         properties = text.encode()
         if len(properties) > MAX_PROPERTIES_BYTES:
             raise IllegalMessageError(
-                f"the properties have {len(properties)} bytes, but at most "
-                f"{MAX_PROPERTIES_BYTES} fit"
+                f"the properties have {len(properties)} bytes, but may have at most "
+                f"{MAX_PROPERTIES_BYTES}"
             )
         if alone:
             # A batch cannot be delayed (P-49). Earlier rows of the queue are sent first.
@@ -236,9 +237,9 @@ class RowEncoder:
         if queue_id is not None:
             queues = [queue for queue in queues if queue.queue_id == queue_id]
         if not queues:
-            wanted = f"{topic!r} has no queue {queue_id if queue_id is not None else ''}"
-            wanted += f" on {broker!r}" if broker is not None else ""
-            raise ColumnsError(f"pocketmq: row {self.rows}: topic {wanted} to write to")
+            wanted = f"{topic!r} has no queue" + (f" {queue_id}" if queue_id is not None else "")
+            wanted += f" on broker {broker!r}" if broker is not None else ""
+            raise ColumnsError(f"pocketmq: row {self.rows}: topic {wanted} that can be written to")
         # The key chooses among the queues that the row's columns allow.
         key = rows.value("shardingKey", index)
         if key is not None:
@@ -262,7 +263,7 @@ class RowEncoder:
         if queue is None:
             some = ", ".join(str(each) for each in sorted(numbers)[:SHOWN])
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-            wanted = f"partition {number} to write to; it has {some}{more}"
+            wanted = f"partition {number} that can be written to; its partitions are {some}{more}"
             raise ColumnsError(f"pocketmq: row {self.rows}: topic {topic!r} has no {wanted}")
         return queue
 
@@ -318,7 +319,7 @@ class _Rows:
             found[names.TIMER_DELIVER_MS] = str(round(at.timestamp() * 1000))
         if len(found) > 1:
             which = "delayLevel, delayMs and deliverTimestamp"
-            raise IllegalMessageError(f"only one of {which} may have a value")
+            raise IllegalMessageError(f"only one of the columns {which} may have a value in a row")
         return found
 
     def origin(self, index: int) -> str:

@@ -69,7 +69,10 @@ class StoreQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Later Spark versions may pass new kinds of limits; reading all would be worse than an
         # error.
         if not isinstance(limit, (ReadAllAvailable, ReadMaxRows)):
-            raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
+            raise CallerError(
+                f"pocketmq-store: the source cannot limit a batch by {limit!r}; limit it by a "
+                "maximum of rows, or not at all"
+            )
         begun = Checkpoint.of_tree(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self.plan.latest(begun, most)

@@ -70,7 +70,10 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         # An unknown limit would be taken for no limit.
         if not isinstance(limit, (ReadAllAvailable, ReadMaxFiles)):
-            raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
+            raise CallerError(
+                f"pocketmq-store: the source cannot limit a batch by {limit!r}; limit it by a "
+                "maximum of rows, or not at all"
+            )
         begun = from_tree(start)
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         end = self.plan.latest(begun, most)

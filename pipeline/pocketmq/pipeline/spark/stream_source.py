@@ -77,7 +77,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.progress.checkpoint import Checkpoint, with_begin
 
         if not isinstance(limit, (ReadAllAvailable, ReadMaxRows, ReadMinRows)):
-            raise CallerError(f"pocketmq: a batch cannot be limited by {type(limit).__name__}")
+            raise CallerError(
+                f"pocketmq: the source cannot limit a batch by {type(limit).__name__}; limit it "
+                "by rows, or not at all"
+            )
         begun = Checkpoint.of_tree(start)
         # Spark asks for the next end when the previous batch is done, but calls `commit` for it
         # only with the next batch, and never for the last one of a finished query.

@@ -137,7 +137,8 @@ def slots_of(path: Place, length: int) -> int:
         raise CorruptRecordError(
             str(path),
             length,
-            "it does not have four entries per slot like RocketMQ's files; give option indexSlots",
+            "the index file does not have four entries per slot, as RocketMQ's files do; give "
+            "the number of slots with option indexSlots",
         )
     return slots
 

@@ -191,8 +191,8 @@ def check_here(root: Place) -> None:
         raise StoreAwayError(
             NAME,
             "path",
-            f"there is no {root} on {socket.gethostname()}, where this task runs, but the driver "
-            f"has it; {advice}, or use a path such as s3://",
+            f"{root} does not exist on {socket.gethostname()}, where this task runs, but exists "
+            f"on the driver; {advice}, or use a path such as s3://",
         )
 
 

@@ -52,9 +52,12 @@ def partition_numbers(
         other = taken.setdefault((queue.topic, number), queue)
         # The number would lie in the next broker's range.
         if queue.queue_id >= QUEUES and queue not in known:
-            raise _error(f"{queue} has no number: only a broker's first {QUEUES} queues have one")
+            raise _error(
+                f"{queue} has no partition number: only the first {QUEUES} queues of a broker "
+                "have a number"
+            )
         if other != queue:
-            raise _error(f"{queue} and {other} have the same number {number}")
+            raise _error(f"{queue} and {other} have the same partition number {number}")
         found[queue] = number
     return found
 

@@ -228,11 +228,11 @@ class RangePull:
             response = await self._pull(stretch)
         header = response.header(PullMessageResponseHeader)
         raise BrokerAwayError(
-            f"{self.queue}: the master of {self.queue.broker_name} is away. Offsets "
+            f"{self.queue}: the master of {self.queue.broker_name} does not answer. Offsets "
             f"{stretch.low} to {self.end - 1} must be read, but its slave has only "
-            f"{header.min_offset} to {header.max_offset - 1} (asked {patience.retries + 1} "
-            f"times in {patience.all_s:g} s); start the master, or wait longer (options retries "
-            "and retryIntervalMs)"
+            f"{header.min_offset} to {header.max_offset - 1} (asked {patience.retries + 1} times "
+            f"in {patience.all_s:g} s); start the master, or wait longer (options retries and "
+            "retryIntervalMs)"
         )
 
     def _lacks(self, stretch: _Stretch, response: Command) -> bool:

@@ -275,10 +275,12 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
     for pair in options.words("advertise"):
         told, sign, reached = pair.partition("=")
         if not told.strip() or not sign or not reached.strip():
-            raise options.error("advertise", f"{pair!r} is not written as registered=reachable")
+            raise options.error("advertise", f"{pair!r} must have the form registered=reachable")
         # A host alone keeps the broker's own port, so neither side may have one.
         if has_port(told.strip()) != has_port(reached.strip()):
-            raise options.error("advertise", f"{pair!r} has a port on one side only")
+            raise options.error(
+                "advertise", f"{pair!r} must have a port on both sides of the = or on neither side"
+            )
         advertised.append((told.strip(), reached.strip()))
     return Access(
         options.source,
@@ -395,7 +397,9 @@ class ReadSettings:
             )
         end = self._offsets("endingOffsets", LATEST, LATEST)
         if end.default == EARLIEST or EARLIEST in end.offsets.values():
-            raise options.error("endingOffsets", "a read cannot end with the earliest message")
+            raise options.error(
+                "endingOffsets", "a read cannot end at the earliest message; choose a later end"
+            )
         return end
 
     def _offsets(self, name: str, default: int, unnamed: int) -> Position:
@@ -408,7 +412,7 @@ class ReadSettings:
         if word.startswith("group:"):
             group = text[len("group:") :].strip()
             if not group:
-                raise self.options.error(name, "names no group; it looks like 'group:NAME'")
+                raise self.options.error(name, "the value names no group; write 'group:NAME'")
             return Position(name, default, group=group)
         if not text.startswith("{"):
             found = near_position(text)

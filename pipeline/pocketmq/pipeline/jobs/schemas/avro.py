@@ -100,19 +100,29 @@ class AvroSchema:
             except RecursionError as exc:
                 raise BadBodyError("it is nested too deeply") from exc
             except Exception as exc:
-                raise BadBodyError(f"the body is no Avro record of this schema: {exc!r}") from exc
+                raise BadBodyError(
+                    f"the body cannot be read as an Avro record of this schema: {exc!r}"
+                ) from exc
             # Avro has no end mark: a body of another schema often decodes well up to some byte.
             if stream.tell() != len(body):
-                raise BadBodyError(f"{len(body) - stream.tell()} bytes follow the Avro record")
+                raise BadBodyError(
+                    f"the body has {len(body) - stream.tell()} more bytes after its Avro record, "
+                    "so it probably has another schema"
+                )
             if not isinstance(found, dict):
-                raise BadBodyError(f"the body is {type(found).__name__} and no record")
+                raise BadBodyError(
+                    f"the body must be an Avro record, but is of type {type(found).__name__}"
+                )
             return found
 
         return decode
 
     def _type(self, index: int | None) -> Any:
         if index is not None and not 0 <= index < len(self._types):
-            raise BadBodyError(f"the body names type {index} of its union, which does not exist")
+            raise BadBodyError(
+                f"the body chooses type {index} of a union, but the union has only "
+                f"{len(self._types)} types, counted from 0"
+            )
         return self._types[index or 0]
 
 

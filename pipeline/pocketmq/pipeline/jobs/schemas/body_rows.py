@@ -201,7 +201,7 @@ def _time(time_ms: int) -> int:
         datetime.datetime.fromtimestamp(time_ms / _MS, datetime.UTC)
     except (OSError, OverflowError, ValueError) as exc:
         raise BadBodyError(
-            f"the message's time is outside the calendar: {time_ms!r:.60} ms"
+            f"the message's time is {time_ms!r:.60} ms, which is outside the years 1 to 9999"
         ) from exc
     return time_ms * _MS
 

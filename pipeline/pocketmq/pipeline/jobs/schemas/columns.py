@@ -154,7 +154,7 @@ def unicode_of(name: str, text: str) -> str:
         BadBodyError: A column cannot hold it.
     """
     if not _is_unicode(text):
-        raise BadBodyError(f"{name} has half a character of UTF-16: {text[:60]!r}")
+        raise BadBodyError(f"{name} has an incomplete character of UTF-16: {text[:60]!r}")
     return text
 
 
@@ -190,22 +190,26 @@ def fitting(column: Column, value: Any) -> Any:
         return _binary(column, value)
     if pa.types.is_boolean(kind):
         if not isinstance(value, bool):
-            raise BadBodyError(f"{column.name} is not true or false: {value!r:.60}")
+            raise BadBodyError(f"{column.name} must be true or false, but is {value!r:.60}")
         return value
     # In Python True is an int, but for a schema it is no number.
     if isinstance(value, bool):
-        raise BadBodyError(f"{column.name} is no number: {value}")
+        raise BadBodyError(f"{column.name} must be a number, but is {value}")
     try:
         number = float(value) if pa.types.is_floating(kind) else int(value)
     except (OverflowError, TypeError, ValueError) as exc:  # Protobuf's JSON has 64 bits as text
-        raise BadBodyError(f"{column.name} is no number for {kind}: {value!r:.60}") from exc
+        raise BadBodyError(
+            f"{column.name} must be a number for {kind}, but is {value!r:.60}"
+        ) from exc
     if isinstance(number, int):
         # In JSON 1.0 is a whole number, 1.5 is not.
         if isinstance(value, float) and value != number:
-            raise BadBodyError(f"{column.name} is no whole number: {value}")
+            raise BadBodyError(f"{column.name} must be a whole number, but is {value}")
         low, high = _RANGES[kind]
         if not low <= number <= high:
-            raise BadBodyError(f"{column.name} is too large for {kind}: {number!r:.60}")
+            raise BadBodyError(
+                f"{column.name} is {number!r:.60}, but {kind} has only numbers from {low} to {high}"
+            )
     return number
 
 

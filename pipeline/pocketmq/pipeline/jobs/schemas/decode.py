@@ -94,7 +94,7 @@ def schema(
     known = registry_of(registry) if isinstance(registry, str) and registry else registry
     # Only change events describe themselves.
     if not known and not envelope:
-        raise CallerError("name a registry of schemas, or read change events")
+        raise CallerError("name a registry of schemas, or set envelope to read change events")
     chosen = chosen_topics(source, topics)
 
     def judge_of(names: Sequence[str]) -> BodyJudge:
@@ -112,7 +112,7 @@ def schema(
         folder = HadoopFolder(spark, str(out))
         # Files of two runs would mix.
         if folder.names():
-            raise CallerError(f"{out} is not empty; name another folder")
+            raise CallerError(f"the folder {out} is not empty; name another folder")
         if not chosen:
             chosen = _topics_of(spark, source)
             judge = judge_of(chosen)

@@ -59,7 +59,9 @@ class TopicDecoder:
         if self._is_framed:
             # A producer may write without the frame: such a body is bad, as its schema is unknown.
             if len(body) < _HEAD.size or body[0] != MAGIC:
-                raise BadBodyError("the body does not begin with the id of a schema")
+                raise BadBodyError(
+                    "the body does not begin with the id of a schema, so its schema is unknown"
+                )
             (_, schema_id), at = _HEAD.unpack_from(body), _HEAD.size
         # A registry is asked once for each id.
         if schema_id not in self._schemas:
@@ -149,7 +151,9 @@ def _indexes(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
     count, at = _zigzag(body, at, _LIST)
     # Bounded, since a body may claim any number of indexes.
     if not 0 <= count <= _MOST_INDEXES:
-        raise BadBodyError(f"the body's list of message indexes has {count} numbers")
+        raise BadBodyError(
+            f"the body has {count} message indexes, but may have only 0 to {_MOST_INDEXES}"
+        )
     indexes = []
     for _ in range(count):
         index, at = _zigzag(body, at, _LIST)
@@ -190,4 +194,4 @@ def decoder_of(schema: Schema) -> Decoder:
         from pocketmq.pipeline.jobs.schemas.json_schema import json_schema
 
         return json_schema(schema).decoder()
-    raise CallerError(f"schemas of type {schema.kind} are not known")
+    raise CallerError(f"schema type {schema.kind} is unknown; it must be AVRO, PROTOBUF or JSON")

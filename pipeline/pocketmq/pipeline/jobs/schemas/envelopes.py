@@ -70,7 +70,8 @@ def _changes(event: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Change]:
         yield from _canal(event, keys)
     else:
         raise BadBodyError(
-            "the body is neither an event of Debezium (op) nor of Canal (type and data)"
+            "the body is neither a Debezium event (with the field op) nor a Canal event (with "
+            "the fields type and data)"
         )
 
 
@@ -78,7 +79,7 @@ def _debezium(payload: Mapping[str, Any], keys: Sequence[str]) -> Change:
     operation = OPERATIONS.get(str(payload["op"]))
     before, after = payload.get("before"), payload.get("after")
     if operation is None:
-        raise BadBodyError(f"operation {payload['op']!r} is not known; write c, u, d or r")
+        raise BadBodyError(f"operation {payload['op']!r} is unknown; it must be c, u, d or r")
     # The row that has the key: after a deletion there is none.
     row = before if operation == "delete" else after
     if not isinstance(row, dict):

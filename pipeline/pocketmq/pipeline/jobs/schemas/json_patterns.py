@@ -83,7 +83,8 @@ class Pattern:
             if self._is_linear or _searcher(meant, MOST_STEPS_BACK) is not None:
                 return
         raise CallerError(
-            f"no JSON schema: {text[:60]!r} is no regular expression of ECMA 262, or too large"
+            f"the JSON schema is not valid: its pattern {text[:60]!r} is not a regular "
+            "expression of ECMA 262, or is too large"
         )
 
     def is_in(self, text: str) -> bool:

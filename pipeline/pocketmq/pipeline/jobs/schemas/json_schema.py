@@ -47,7 +47,7 @@ def _read(text: str) -> Any:
         said = json.loads(text)
         json.dumps(said, ensure_ascii=False).encode()  # half a pair of surrogates names no column
     except (ValueError, RecursionError) as exc:
-        raise CallerError(f"no JSON schema: {exc}") from exc
+        raise CallerError(f"the JSON schema is not valid: {exc}") from exc
     return said
 
 
@@ -101,7 +101,7 @@ class JsonSchema:
                 _check_patterns(part)
         except (BadBodyError, jsonschema.ValidationError, *_OF_ODD_WORDS) as exc:
             reason = getattr(exc, "message", str(exc))
-            raise CallerError(f"no JSON schema: {reason}") from exc
+            raise CallerError(f"the JSON schema is not valid: {reason}") from exc
         self._validator = self._words.kind(kind)(said, registry=registry)
 
     def decoder(self) -> Decoder:
@@ -116,7 +116,7 @@ class JsonSchema:
             # The schema `false` has no word to name.
             word = problem.validator or "false"
             raise BadBodyError(
-                f"{problem.json_path} does not fit `{word}`: {problem.message[:200]}"
+                f"{problem.json_path} breaks the schema's rule `{word}`: {problem.message[:200]}"
             )
         return found
 
@@ -133,7 +133,7 @@ class JsonSchema:
         except RecursionError as exc:
             raise BadBodyError("the body or its schema is nested too deeply") from exc
         except Exception as exc:  # as `multipleOf` 0.1 has of an integer of 400 digits
-            raise BadBodyError(f"the body cannot be checked by its schema: {exc!r}") from exc
+            raise BadBodyError(f"the body cannot be checked with its schema: {exc!r}") from exc
 
 
 def _definitions(said: Any) -> Any:
@@ -186,7 +186,7 @@ def object_of(body: bytes) -> dict[str, Any]:
     except RecursionError as exc:
         raise BadBodyError("it is nested too deeply") from exc
     if not isinstance(found, dict):
-        raise BadBodyError(f"the body is {type(found).__name__} and no object")
+        raise BadBodyError(f"the body must be a JSON object, but is of type {type(found).__name__}")
     return found
 
 

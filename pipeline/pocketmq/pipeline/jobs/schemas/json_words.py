@@ -63,7 +63,7 @@ class Work:
         """
         self._left -= steps
         if self._left < 0:
-            raise BadBodyError("the body takes too many steps to check by its schema")
+            raise BadBodyError("checking the body with its schema takes too many steps")
 
 
 class Lists:

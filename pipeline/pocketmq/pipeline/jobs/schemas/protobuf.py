@@ -71,13 +71,15 @@ def _write(folder: Path, name: str, text: str) -> None:
     place = PurePosixPath(name)
     # The names come from a registry, and must not lead out of the folder.
     if place.is_absolute() or ".." in place.parts or place.name in ("", ".set"):
-        raise CallerError(f"the .proto file refers to {name!r}, which names no file to import")
+        raise CallerError(f"the .proto file imports {name!r}, which is not a valid file name")
     path = folder / place
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as exc:
-        raise CallerError(f"the .proto file refers to {name!r}: {exc}") from exc
+        raise CallerError(
+            f"the .proto file imports {name!r}, which cannot be written to a file: {exc}"
+        ) from exc
 
 
 def proto_file(schema: Schema) -> ProtoFile:
@@ -173,7 +175,7 @@ class ProtoFile:
             meant = [declared[place] for place in places if 0 <= place < len(declared)]
             if not meant:
                 raise BadBodyError(
-                    f"the body names message {path} of its file, which does not exist"
+                    f"the body names message {path}, which its .proto file does not have"
                 )
             if len(meant) > 1:
                 names = " or ".join(sorted(each.name for each in meant))

@@ -200,7 +200,9 @@ class KnownVersions:
 def _of_entry(path: Path, entry: dict[str, Any], version: int) -> Schema:
     kind = str(entry["type"]).upper()
     if kind not in KINDS:
-        raise CallerError(f"{path}: type {kind!r}; there are {', '.join(KINDS)}")
+        raise CallerError(
+            f"{path}: schema type {kind!r} is unknown; write one of {', '.join(KINDS)}"
+        )
     if "file" in entry:
         text = (path.parent / entry["file"]).read_text()
     else:
@@ -246,7 +248,9 @@ class HttpRegistry:
         if schema_id not in self._by_id:
             said = self._get(f"/schemas/ids/{schema_id}")
             if said is None:
-                raise CallerError(f"{self.address} has no schema with id {schema_id}")
+                raise CallerError(
+                    f"the schema registry {self.address} has no schema with id {schema_id}"
+                )
             self._by_id[schema_id] = self._of_answer(said | {"id": schema_id}, 0)
         return self._by_id[schema_id]
 
@@ -301,7 +305,9 @@ class HttpRegistry:
                 return None
             raise RegistryError(f"{self.address}{path}: answered {exc.code}") from exc
         except (OSError, RecursionError, ValueError) as exc:
-            raise RegistryError(f"{self.address}{path}: {exc}; is the registry running?") from exc
+            raise RegistryError(
+                f"{self.address}{path}: {exc}; check that the schema registry is running"
+            ) from exc
 
     def _of_answer(self, said: Any, version: int, within: tuple[Place, ...] = ()) -> Schema:
         """The schema that an answer has.
@@ -319,7 +325,10 @@ class HttpRegistry:
                 for each in said.get("references") or ()
             ]
         except (AttributeError, KeyError, TypeError, ValueError) as exc:
-            raise RegistryError(f"the answer is not one of a schema registry: {said!r}") from exc
+            raise RegistryError(
+                f"this is not an answer of a schema registry: {said!r}; check the registry's "
+                "address"
+            ) from exc
         found = tuple(
             Reference(name, self._reference(schema_id, place, within), *place)
             for name, place in referred
@@ -343,8 +352,8 @@ class HttpRegistry:
             said = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{number}")
             if said is None:
                 raise CallerError(
-                    f"schema {schema_id} refers to version {version} of subject {subject!r}, which "
-                    f"{self.address} does not have"
+                    f"schema {schema_id} refers to version {version} of subject {subject!r}, but "
+                    f"the registry {self.address} does not have this version"
                 )
             self._referred[place] = self._of_answer(said, version, (*within, place))
         return self._referred[place]
