@@ -227,7 +227,7 @@ def test_a_row_whose_properties_delay_it_travels_alone(name: str, value: str) ->
             *(IllegalMessageError, "may have a value"),
         ),
         ({"body": ["x" * (4 * 1024 * 1024 + 1)]}, IllegalMessageError, "4194305 bytes"),
-        ({"body": ["x"], "tags": ["a\x02b"]}, IllegalMessageError, "row 0: property 'TAGS'"),
+        ({"body": ["x"], "tags": ["a\x02b"]}, IllegalMessageError, "row 0: .* property 'TAGS'"),
         ({"body": ["x"], "keys": ["k" * 40_000]}, IllegalMessageError, "at most 32767"),
         ({"body": ["x"], "topic": [None]}, IllegalMessageError, "its topic is null"),
         ({"body": ["x"], "topic": ["no/pe"]}, IllegalNameError, "no/pe"),

@@ -243,7 +243,7 @@ class Supervisor(StartStop):
                         await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
-                f"after {ROUTE_LIMIT_S:g} s, a nameserver still did not know "
+                f"after {ROUTE_LIMIT_S:g} s, a nameserver still did not know broker "
                 f"{', '.join(sorted(missing))}; see the brokers' logs in {self.spec.logs}"
             ) from None
 

@@ -95,7 +95,8 @@ class ProxyConfig:
         if self.inner_credentials is not None and not self.authentication_enabled:
             raise ConfigError(
                 "inner_client_authentication_credentials",
-                "without authentication_enabled, every SDK would have the rights of this user",
+                "without authentication_enabled, every SDK would have the rights of the user in "
+                "this option",
                 advice="turn on authentication_enabled, as on the brokers",
             )
         if self.authorization_enabled and not self.authentication_enabled:

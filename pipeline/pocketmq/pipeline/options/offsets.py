@@ -120,8 +120,11 @@ def check_known(
             for each in known
             if (each.topic, each.broker_name) == (queue.topic, queue.broker_name)
         )
-        problem = f"topic {queue.topic!r} has no queue {queue.queue_id} on {queue.broker_name!r}"
-        raise options.error(name, f"{problem}; its queues there are {', '.join(map(str, ids))}")
+        raise options.error(
+            name,
+            f"topic {queue.topic!r} has no queue {queue.queue_id} on {queue.broker_name!r}; its "
+            f"queues there are {', '.join(map(str, ids))}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

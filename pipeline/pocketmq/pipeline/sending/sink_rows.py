@@ -237,9 +237,12 @@ class RowEncoder:
         if queue_id is not None:
             queues = [queue for queue in queues if queue.queue_id == queue_id]
         if not queues:
-            wanted = f"{topic!r} has no queue" + (f" {queue_id}" if queue_id is not None else "")
-            wanted += f" on broker {broker!r}" if broker is not None else ""
-            raise ColumnsError(f"pocketmq: row {self.rows}: topic {wanted} that can be written to")
+            which = f" {queue_id}" if queue_id is not None else ""
+            which += f" on broker {broker!r}" if broker is not None else ""
+            raise ColumnsError(
+                f"pocketmq: row {self.rows}: topic {topic!r} has no queue{which} that can be "
+                "written to"
+            )
         # The key chooses among the queues that the row's columns allow.
         key = rows.value("shardingKey", index)
         if key is not None:
@@ -263,8 +266,10 @@ class RowEncoder:
         if queue is None:
             some = ", ".join(str(each) for each in sorted(numbers)[:SHOWN])
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-            wanted = f"partition {number} that can be written to; its partitions are {some}{more}"
-            raise ColumnsError(f"pocketmq: row {self.rows}: topic {topic!r} has no {wanted}")
+            raise ColumnsError(
+                f"pocketmq: row {self.rows}: topic {topic!r} has no partition {number} that can be "
+                f"written to; its partitions are {some}{more}"
+            )
         return queue
 
     def _queues(self, topic: str) -> Sequence[MessageQueue]:

@@ -150,7 +150,7 @@ class LiteQueues:
             offset = await self.find_start_offset(queue)
             if offset < 0:
                 raise ClientError(
-                    f"the offset at which to begin {queue} cannot be found now; try again"
+                    f"the first offset to read from {queue} cannot be found now; try again"
                 )
             self.start_pulling(self._planner.take(queue, self._clock.monotonic()), offset)
 
