@@ -199,8 +199,8 @@ def test_each_record_of_an_avro_union_has_a_table_of_its_own(
     assert [each and json.loads(each) for each in prices] == [{"units": 4}, None]
     assert [row["reason"].split(":")[0] for row in table(out, "bad")] == [
         "the body must be an Avro record, but is of type NoneType",
-        "the body chooses type 3 of a union, but the union has only 2 types, counted from 0",
-        "the body chooses type -1 of a union, but the union has only 2 types, counted from 0",
+        "the body chooses type 3 of a union, but the union has only 3 types, counted from 0",
+        "the body chooses type -1 of a union, but the union has only 3 types, counted from 0",
         "it ends in the number of its type",
         "the body cannot be read as an Avro record of this schema",
     ]
