@@ -65,6 +65,8 @@ class Alone:
         self.clock, self.outcomes = ManualClock(0), 0
         self.storage = Gate(self.clock)
         self.failures: list[BaseException] = []
+        self.led_at: list[bool] = []
+        """Whether it served when it was told that it does."""
 
         def decided(_: object) -> None:
             self.outcomes += 1
@@ -75,7 +77,7 @@ class Alone:
             self.clock,
             send=lambda _: None,
             on_outcome=decided,
-            on_leading=lambda: None,
+            on_leading=lambda: self.led_at.append(self.consensus.serves),
             on_failure=lambda _task, error: self.failures.append(error),
             seed=1,
         )
@@ -88,6 +90,14 @@ class Alone:
     async def settle(self) -> None:
         for _ in range(20):
             await self.clock.sleep(0)
+
+
+async def test_a_controller_is_told_once_that_it_begins_to_serve() -> None:  # D-53
+    alone = Alone()
+    await alone.start()
+    await alone.consensus.decide(COMMAND)
+    assert alone.led_at == [True]
+    await alone.consensus.stop()
 
 
 async def test_who_waits_for_a_decision_is_told_when_the_controller_stops() -> None:
