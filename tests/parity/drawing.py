@@ -53,6 +53,7 @@ UNBENT = {
     ("ACK_MESSAGE", "extraInfo"), ("CHANGE_MESSAGE_INVISIBLETIME", "extraInfo"),
     ("POP_MESSAGE", "bornTime"), ("QUERY_CONSUME_QUEUE", "index"),  # which overflow
     ("UPDATE_AND_CREATE_TOPIC", "perm"), ("UPDATE_AND_CREATE_TOPIC", "topicFilterType"),
+    ("UNREGISTER_CLIENT", "clientID"),  # without it RocketMQ forgets the producer, then fails
     *(
         (code, name)
         for code in ("PULL_MESSAGE", "LITE_PULL_MESSAGE")
