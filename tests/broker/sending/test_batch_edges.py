@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pocketmq.broker.sending.incoming_batches import MAX_TOPIC_CHARS
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.messages.batch import encode_batch
 from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.validation import MAX_TOPIC_CHARS
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 from support.eventually import PATIENCE_S
 from support.hanging_disk import HangingDisk
