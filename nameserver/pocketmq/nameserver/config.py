@@ -79,8 +79,9 @@ class NameServerOptions:
     need_wait_for_service: bool = option(
         False,
         help=(
-            "After the start, answer no request for a route until waitSecondsForService "
-            "seconds have passed. In this time the brokers can register."
+            "After the start, answer requests for routes with SYSTEM_ERROR (1) until "
+            "waitSecondsForService seconds have passed. In this time the brokers can "
+            "register."
         ),
         rule="N-26",
     )

@@ -116,7 +116,7 @@ class Budget:
         16_384,
         help=(
             "Maximum number of queues of one topic. A request with more queues gets "
-            "INVALID_PARAMETER (29)."
+            "INVALID_PARAMETER (29), or from a broker of profile 4.9 SYSTEM_ERROR (1)."
         ),
         live=True,
         within=(1, inf),
@@ -189,7 +189,8 @@ class Budget:
         16_384,
         help=(
             "Maximum number of characters in a subscription's expression. A longer "
-            "expression gets SUBSCRIPTION_PARSE_FAILED (23)."
+            "expression gets SUBSCRIPTION_PARSE_FAILED (23), or in a heartbeat "
+            "INVALID_PARAMETER (29)."
         ),
         live=True,
         within=(1, inf),

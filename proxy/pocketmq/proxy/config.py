@@ -52,8 +52,8 @@ class ProxyConfig:
         None,
         help=(
             "Folder with certificate.pem and key.pem for the proxy's ports. If these files "
-            "are missing, the proxy makes the files with pocketmq[tls]. Give "
-            "certificate.pem to SDKs that check certificates."
+            "are missing, the proxy makes the files, for which it needs pocketmq[tls]. "
+            "Give certificate.pem to SDKs that check certificates."
         ),
         rule="G-8",
     )

@@ -33,9 +33,9 @@ class ActingMasterOptions:
     skip_pre_online: bool = option(
         False,
         help=(
-            "With enableSlaveActingMaster: let the broker be online at once after its "
-            "start. Without this option, the broker first fetches offsets from other "
-            "brokers of its name."
+            "With enableSlaveActingMaster and totalReplicas above 1: let the broker be "
+            "online at once after its start. Without this option, the broker first fetches "
+            "offsets from other brokers of its name."
         ),
         rule="Z-9",
     )

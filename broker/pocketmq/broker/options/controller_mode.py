@@ -77,8 +77,8 @@ class ControllerModeOptions:
     broker_election_priority: int = option(
         2**31 - 1,
         help=(
-            "Priority of this broker in elections. If several replicas have equally long "
-            "logs, the replica with the smallest number becomes master."
+            "Priority of this broker in elections. If several replicas have logs of the "
+            "same epoch and length, the replica with the smallest number becomes master."
         ),
         rule="D-33",
     )

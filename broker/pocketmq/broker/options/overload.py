@@ -25,7 +25,8 @@ class OverloadOptions:
         200,
         unit="ms",
         help=(
-            "Maximum time that a send waits in the broker. After that, the broker refuses the send."
+            "Maximum time that a send waits in the broker before it is processed. After "
+            "that, the broker refuses the send."
         ),
         rule="B-161",
         live=True,
@@ -44,8 +45,8 @@ class OverloadOptions:
         31_000,
         unit="ms",
         help=(
-            "Maximum time that a heartbeat waits in the broker. After that, the broker "
-            "refuses the heartbeat."
+            "Maximum time that a heartbeat waits in the broker before it is processed. "
+            "After that, the broker refuses the heartbeat."
         ),
         rule="B-161",
         live=True,
@@ -54,8 +55,8 @@ class OverloadOptions:
         5_000,
         unit="ms",
         help=(
-            "Maximum time that an admin request waits in the broker. After that, the "
-            "broker refuses the request."
+            "Maximum time that an admin request waits in the broker before it is "
+            "processed. After that, the broker refuses the request."
         ),
         rule="B-161",
         live=True,

@@ -15,9 +15,9 @@ class ReplicationOptions:
     broker_role: BrokerRole = option(
         BrokerRole.ASYNC_MASTER,
         help=(
-            "Role of the broker: ASYNC_MASTER, SYNC_MASTER or SLAVE. A SYNC_MASTER answers "
-            "a send only when inSyncReplicas replicas have the message. A SLAVE needs a "
-            "brokerId above 0."
+            "Role of the broker: ASYNC_MASTER, SYNC_MASTER or SLAVE. Before a SYNC_MASTER "
+            "answers a send, it waits for replicas (inSyncReplicas, slaveTimeout). A SLAVE "
+            "needs a brokerId above 0."
         ),
         rule="H-1",
     )
@@ -50,7 +50,8 @@ class ReplicationOptions:
         1,
         help=(
             "Only for a SYNC_MASTER: number of replicas that must have a message before "
-            "the broker answers the send. The master counts as one replica."
+            "the send succeeds. The master counts as one replica. In profile 4.9, a "
+            "SYNC_MASTER always waits for one slave."
         ),
         rule="B-141",
     )

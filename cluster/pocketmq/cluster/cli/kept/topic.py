@@ -60,7 +60,7 @@ Examples:
       also system and retry topics
 """
 
-ROUTE_HELP = """Show the brokers that have queues of a topic.
+ROUTE_HELP = """Show the brokers that have queues of a topic, with their addresses.
 
 \b
 Example:

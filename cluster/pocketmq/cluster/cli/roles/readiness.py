@@ -27,6 +27,8 @@ Examples:
 
 DOWN_HELP = """Stop the cluster that `pocketmq up` started.
 
+The command returns when the cluster has ended.
+
 \b
 Examples:
   pocketmq down
