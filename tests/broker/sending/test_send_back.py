@@ -13,6 +13,7 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from pocketmq.protocol.headers.settings import UpdateBrokerConfigRequestHeader
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 from support.eventually import eventually
@@ -150,12 +151,25 @@ async def test_what_cannot_be_sent_back_is_refused(tmp_path: Path) -> None:  # B
         voice = await rig.voice()
         message = await failed(rig, voice)
         header = ConsumerSendMsgBackRequestHeader(offset=5, group="readers", delay_level=0)
-        assert (await voice.ask(header)).code == 1
+        missing = await voice.ask(header)
+        assert (missing.code, missing.remark) == (1, "no message is stored at commit log offset 5")
         rig.broker.topics.put(TopicConfig(topic_name=RETRY, perm=4), 0)
         assert (await voice.send_back(message)).code == 16
         rig.broker.topics.put(TopicConfig(topic_name=RETRY, perm=6), 0)
         rig.broker.store.readiness.block("the disk is full")
         assert (await voice.send_back(message)).code == 1
+
+
+async def test_a_broker_that_may_not_be_written_to_takes_nothing_back(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        message = await failed(rig, voice)
+        end = rig.broker.store.commit_log.max_offset
+        for permission, code in ((b"4", 16), (b"6", 0)):
+            setting = UpdateBrokerConfigRequestHeader()
+            assert (await voice.ask(setting, b"brokerPermission=" + permission)).code == 0
+            assert (await voice.send_back(message)).code == code
+            assert (rig.broker.store.commit_log.max_offset > end) is (code == 0)
 
 
 async def test_a_dlq_topic_is_on_the_disk_before_the_answer(rig: BrokerRig, voice: Voice) -> None:
