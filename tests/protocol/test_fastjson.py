@@ -180,9 +180,7 @@ def test_a_key_holds_texts_and_numbers_as_keys_and_no_objects() -> None:
     for text in ("{" * 50 + "{}" + ":1}" * 50, "[" + "{[" * 30 + "1" + "]:1}" * 30 + "]"):
 
         def refused(text: str = text) -> None:
-            with pytest.raises(
-                FastjsonError, match="that is itself a key must be a string or a number"
-            ):
+            with pytest.raises(FastjsonError, match="is used as a key inside another key"):
                 parse(text)
 
         assert cost_s(refused) < slowest_s()

@@ -51,7 +51,10 @@ class NameServerOptions:
     )
     return_order_topic_config_to_broker: bool = option(
         True,
-        help="When a broker registers, send the order configuration to the broker.",
+        help=(
+            "When a broker registers, answer with the order configuration of all topics: the "
+            "namespace ORDER_TOPIC_CONFIG of the KV configuration."
+        ),
         rule="N-18",
         live=True,
     )

@@ -170,8 +170,8 @@ class _Reader:
             return json.dumps(self.value(depth))
         if self.is_in_key:
             raise FastjsonError(
-                f"at character {self.at}: the key of an object that is itself a key must be a "
-                "string or a number"
+                f"at character {self.at}: an object or array is used as a key inside another key; "
+                "use a string or a number here"
             )
         self.is_in_key = True
         value = self.value(depth)

@@ -36,8 +36,8 @@ def check_reachable(rules: Sequence[FaultRule]) -> None:
         if sides:
             named = ", ".join(sorted(map(str, sides)))
             raise WrongFaultError(
-                f"{rule.id}: fault-proxy has no role {named}; in role and other, name only "
-                f"{ROLE} and {CLIENTS}, or leave out role"
+                f'{rule.id}: fault-proxy has no role {named}; the values of "role" and "other" can '
+                f'only be "{ROLE}" or "{CLIENTS}"; change the value, or leave out "role"'
             )
 
 

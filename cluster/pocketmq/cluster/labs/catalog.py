@@ -68,7 +68,7 @@ LABS: Final = (
         "route and expiry",
         "A broker stops. When does the last one hear of it?",
         "route_expiry",
-        ("the route, over the wire", "frozen", "killed", "stopped in order"),
+        ("the route, over the wire", "frozen", "killed", "shut down normally"),
         brokers=2,
     ),
     Lab(

@@ -67,7 +67,8 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
     # Read from the log, where anything may stand, and to be a folder's name below.
     if not is_folder_name(values["TOPIC"]):
         raise CallerError(
-            f"the topic of the record at offset {offset} cannot be the name of a folder in a store"
+            f"the topic of the record at offset {offset} cannot be the name of a folder, but each "
+            "topic of a store has a folder with its name"
         )
     # The record says where its queue entry is.
     queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]

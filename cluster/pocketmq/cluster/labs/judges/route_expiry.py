@@ -23,7 +23,7 @@ CLOSED_WHY: Final = (
     "when a process is killed the system closes its connections, and a nameserver that loses "
     "the connection of a broker forgets it at once (N-22)"
 )
-LEAVE_WHY: Final = "a broker that stops in order unregisters first (B-10)"
+LEAVE_WHY: Final = "a broker that shuts down normally unregisters first (B-10)"
 
 
 async def judge(trial: Trial) -> None:
