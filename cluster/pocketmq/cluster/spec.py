@@ -21,6 +21,7 @@ from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
+from pocketmq.runtime.words import counted
 
 NAMESERVER_MODULE = "pocketmq.nameserver"
 CONTROLLER_MODULE = "pocketmq.controller"
@@ -409,8 +410,8 @@ def _controllers(
     ports = list(free_ports) if options.any_port else range(first, first + options.controllers)
     if len(ports) < options.controllers:
         raise ValueError(
-            f"{options.controllers} controllers need {options.controllers} free ports, but only "
-            f"{len(ports)} were found"
+            f"the controllers need {counted(options.controllers, 'free port')}, but only "
+            f"{len(ports)} were given"
         )
     ids = [f"n{at}" for at in range(options.controllers)]
     peers = ";".join(

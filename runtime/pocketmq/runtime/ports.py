@@ -12,6 +12,7 @@ from typing import Any
 
 from pocketmq.runtime.addresses import MAX_PORT, address_text, without_brackets
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError, PortInUseError
+from pocketmq.runtime.words import counted
 
 _AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 """What `getaddrinfo` tells of one address."""
@@ -116,7 +117,8 @@ def free_ports(host: str, count: int) -> list[int]:
     """
     found: list[int] = []
     # Random, as two processes may ask at once; more than needed, as some are in use.
-    for port in random.SystemRandom().sample(_NEVER_GIVEN, 100 + count):
+    tried = random.SystemRandom().sample(_NEVER_GIVEN, 100 + count)
+    for port in tried:
         if len(found) == count:
             break
         try:
@@ -126,8 +128,8 @@ def free_ports(host: str, count: int) -> list[int]:
         found.append(port)
     if len(found) < count:
         raise EnvironmentFault(
-            f"{host} has only {len(found)} of the {count} free ports that are needed; stop "
-            "processes that listen there"
+            f"{counted(count, 'free port')} of {host} must be found, but of {len(tried)} ports "
+            f"that were tried only {len(found)} had no listener; stop processes that listen there"
         )
     return found
 

@@ -166,7 +166,7 @@ def test_a_damaged_message_is_told_in_its_place(
         assert isinstance(three, MessageExt)
         assert as_json(three)["bodyBase64"] == "//4="
         assert [m.queue_offset for m in read_queue(stopped, "T", 0, 2)] == [2]  # type: ignore[union-attr]
-        with pytest.raises(CallerError, match="it has the queues 0"):
+        with pytest.raises(CallerError, match="it has the queue 0"):
             next(read_queue(stopped, "T", 9))
 
 

@@ -117,8 +117,8 @@ class ResetProcessor:
             # queue.
             if not low <= offset <= high:
                 raise _out_of_range(
-                    f"offset {offset} is outside queue {queue_id} of {header.topic}, which has "
-                    f"the offsets {low} to {high}"
+                    f"offset {offset} is outside queue {queue_id} of {header.topic}, which "
+                    f"begins at {low} and ends at {high}"
                 )
             table[queue_id] = offset
         if not table:

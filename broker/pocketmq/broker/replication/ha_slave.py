@@ -45,7 +45,7 @@ class MasterLink:
         # An empty log begins wherever its master says (H-26).
         if log_end not in (0, offset):
             raise HaStreamError(
-                f"the master sent bytes for offset {offset}, but this slave's log ends at "
+                f"the master sent a frame for offset {offset}, but this slave's log ends at "
                 f"{log_end}; if this error repeats, the master belongs to another cluster or has "
                 "lost messages, so empty this slave's store"
             )

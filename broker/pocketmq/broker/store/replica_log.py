@@ -349,7 +349,9 @@ class ReplicaLog:
         self._flusher.wait(self._log.max_offset, resolve)
         if await done is not PutStatus.PUT_OK:
             raise DiskError(
-                self._log.files.directory, "the log could not be flushed, so it was not cut"
+                self._log.files.directory,
+                "the log could not be flushed, which must come before a cut or before this broker "
+                "leads",
             )
 
     def _turn(self) -> None:

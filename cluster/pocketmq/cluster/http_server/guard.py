@@ -164,8 +164,8 @@ class Guard:
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 raise RefusedError(
                     401,
-                    "the token is missing or wrong; send the token that `pocketmq up` "
-                    "printed as the header Authorization: Bearer TOKEN",
+                    "the token is missing or wrong; send the token that `pocketmq up` printed, in "
+                    "the header Authorization: Bearer TOKEN",
                 )
 
     async def _check_user(self, request: Request, is_super: IsSuper) -> None:

@@ -71,10 +71,14 @@ def parse(options: Options, name: str) -> Offsets:
                     )
                 # In Python JSON's true is an int.
                 if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST:
+                    allowed = (
+                        f"an offset must be 0 or more, {LATEST} (latest) or {EARLIEST} (earliest)"
+                    )
+                    what = "offset"
+                    if name.endswith("ByTimestamp"):
+                        what, allowed = "time", "a time must be in milliseconds since 1970"
                     raise options.error(
-                        name,
-                        f"queue {queue_id} of {where} has the offset {offset!r}; an offset must "
-                        f"be 0 or more, {LATEST} (latest) or {EARLIEST} (earliest)",
+                        name, f"queue {queue_id} of {where} has the {what} {offset!r}; {allowed}"
                     )
                 found[MessageQueue(topic, broker, int(queue_id))] = offset
     return found
@@ -84,7 +88,9 @@ def parse_assignment(options: Options, name: str) -> list[MessageQueue]:
     """Read an option's JSON as queues: topic, broker, list of queue ids."""
     found = []
     for topic, brokers in options.json_object(name, ASSIGN_EXAMPLE).items():
-        for broker, ids in _object(options, name, brokers, f"topic {topic!r}").items():
+        for broker, ids in _object(
+            options, name, brokers, f"topic {topic!r}", ASSIGN_EXAMPLE
+        ).items():
             # `isinstance` would accept true as 1.
             if not isinstance(ids, list) or not all(type(each) is int for each in ids):
                 problem = f"broker {broker!r} of topic {topic!r} has no list of queue ids"
@@ -93,9 +99,11 @@ def parse_assignment(options: Options, name: str) -> list[MessageQueue]:
     return sorted(set(found))
 
 
-def _object(options: Options, name: str, value: Any, where: str) -> dict[str, Any]:
+def _object(
+    options: Options, name: str, value: Any, where: str, example: str = EXAMPLE
+) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise options.error(name, f"the value of {where} must be a JSON object, as in {EXAMPLE}")
+        raise options.error(name, f"the value of {where} must be a JSON object, as in {example}")
     return value
 
 

@@ -181,7 +181,7 @@ def check_unchanged(stand: Checkpoint, now: Mapping[MessageQueue, Mark]) -> None
                 at,
                 at,
                 what,
-                advice=f"run the job again; it then continues at offset {at}",
+                advice="run the job again, which then tells what was lost",
             )
 
 

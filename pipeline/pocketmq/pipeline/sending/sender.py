@@ -84,7 +84,7 @@ class Sender:
                 self._unknown[topic] = exc
                 raise
             if not found:
-                raise BrokerNotFoundError(f"any broker with a writable queue of topic {topic}")
+                raise BrokerNotFoundError(f"with a writable queue of topic {topic}")
             self._queues[topic] = found
         return found
 

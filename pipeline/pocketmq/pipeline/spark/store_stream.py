@@ -72,7 +72,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, (ReadAllAvailable, ReadMaxFiles)):
             raise CallerError(
                 f"pocketmq-store: the source cannot limit a batch by {limit!r}; limit it by a "
-                "maximum of rows, or not at all"
+                "maximum of files, or not at all"
             )
         begun = from_tree(start)
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None

@@ -76,7 +76,7 @@ class ToolsDoor(Dispatcher):
             if self._asked[peer] >= MOST_OF_ONE or self._asked.total() >= MOST_ASKED:
                 raise BadRequestError(
                     f"{self._asked.total()} requests are already waiting until brokers confirm "
-                    f"their users, and {self._asked[peer]} of them are yours; try again later",
+                    f"their users ({self._asked[peer]} of this connection); try again later",
                     code=ResponseCode.SYSTEM_BUSY,
                 )
         except (AccessDeniedError, BadRequestError) as exc:

@@ -34,7 +34,7 @@ def read_options(path: Path) -> str:
         raise ConfigError(str(path), f"cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(
-            str(path), f"the file is not valid UTF-8 text; its first wrong byte is at {exc.start}"
+            str(path), f"the file is not valid UTF-8 text; its first wrong byte is byte {exc.start}"
         ) from exc
 
 

@@ -75,8 +75,8 @@ def _range_4(text: str) -> Matches:
             break
     else:
         raise ValueError(
-            f"the address {text!r} has a range in its first part; only the other parts may have a "
-            "range"
+            f"the address {text!r} must have its range in the second, third or fourth part, as * "
+            "or low-high"
         )
     low, high = (0, 255) if parts[at] == "*" else _bounds(text, parts[at], 10, 255)
     head = [_number(text, each) for each in parts[:at]]

@@ -30,7 +30,9 @@ CHECKPOINT = Layout(
         "logicsPhysicalOffset", "q", "5.5: log offset where recovery starts; if 0, the times decide"
     ),
     Field("durable entries", "q", "PocketMQ: number of queue entries below the durable offset"),
-    Field("boot id", "16s", "PocketMQ: id of the machine's boot; a restart changes it"),
+    Field(
+        "boot id", "16s", "PocketMQ: id of the machine's boot; a restart of the machine changes it"
+    ),
     Field(
         "durable offset", "q", "PocketMQ: log offset up to which log, queues and index are flushed"
     ),

@@ -26,7 +26,8 @@ def read_queue(
     queue = next((q for q in store.queues if (q.topic, q.queue_id) == (topic, queue_id)), None)
     if queue is None:
         ids = sorted(q.queue_id for q in store.queues if q.topic == topic)
-        known = f"it has the queues {', '.join(map(str, ids))}" if ids else "the topic is unknown"
+        noun = "queue" if len(ids) == 1 else "queues"
+        known = f"it has the {noun} {', '.join(map(str, ids))}" if ids else "the topic is unknown"
         raise CallerError(
             f"{store.root} has no queue {queue_id} of topic {topic}: {known}; `pocketmq store "
             "inspect` lists all queues"

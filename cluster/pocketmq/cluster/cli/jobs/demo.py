@@ -134,7 +134,7 @@ def demo(
     if kill_master and replicas < 3:
         raise ConfigError(
             "kill_master",
-            f"{replicas} replicas are not enough: after the kill, too few replicas remain to "
+            f"--replicas {replicas} is not enough: after the kill, too few replicas remain to "
             "acknowledge messages",
             advice="add --replicas 3",
         )

@@ -12,6 +12,7 @@ from pocketmq.pipeline.jobs.schemas.avro_bounds import check_items, depth_of, wi
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
 
 
 def avro_schema(schema: Schema) -> AvroSchema:
@@ -106,8 +107,8 @@ class AvroSchema:
             # Avro has no end mark: a body of another schema often decodes well up to some byte.
             if stream.tell() != len(body):
                 raise BadBodyError(
-                    f"the body has {len(body) - stream.tell()} more bytes after its Avro record, "
-                    "so it probably has another schema"
+                    f"the body has {counted(len(body) - stream.tell(), 'more byte')} after its "
+                    "Avro record, so it probably has another schema"
                 )
             if not isinstance(found, dict):
                 raise BadBodyError(
@@ -121,7 +122,7 @@ class AvroSchema:
         if index is not None and not 0 <= index < len(self._types):
             raise BadBodyError(
                 f"the body chooses type {index} of a union, but the union has only "
-                f"{len(self._types)} types, counted from 0"
+                f"{counted(len(self._types), 'type')}, counted from 0"
             )
         return self._types[index or 0]
 
