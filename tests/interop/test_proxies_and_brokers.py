@@ -1,7 +1,8 @@
-"""An official SDK does the same with our proxy and RocketMQ's, before our broker and RocketMQ's."""
+"""Official SDKs do the same with our proxy and RocketMQ's, before our broker and RocketMQ's."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from pocketmq.client import Admin
 from pocketmq.cluster.local import local_cluster
+from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.tls.role_tls import RoleTls
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.proxy.assembly.proxy import Proxy
@@ -18,6 +21,8 @@ from pocketmq.runtime.clock import SystemClock
 from support.eventually import PATIENCE_MS
 from support.real_proxy import real_proxy
 from support.real_rocketmq import real_rocketmq
+from support.sdk_programs import run
+from support.sdk_rows import GO, JAVA, NEEDS, NODE, RUST, Sdk, prepare
 from support.sdk_world import (
     ASKING_SOON,
     CHOSEN,
@@ -34,6 +39,8 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.timeout(1_800),  # a first run downloads RocketMQ
 ]
+
+ALL = (GO, NODE, JAVA, RUST)
 
 PUSHED = """
 listener = Listener(3, lambda message, attempt: attempt > 1 or message.body == b"good")
@@ -91,7 +98,9 @@ async def proxy_before(kind: str, nameserver: str, folder: Path) -> AsyncIterato
     """A proxy; what SDKs connect to."""
     if kind == "ours":
         config = ProxyConfig(nameservers=(nameserver,), grpc_port=0)
-        async with Proxy(config, SystemClock(), TcpNetwork()) as proxy:
+        # Go and Java ask for TLS.
+        tls = RoleTls(TlsOptions()).server
+        async with Proxy(config, SystemClock(), TcpNetwork(), tls=tls) as proxy:
             yield proxy.endpoints
     else:
         with real_proxy(folder, nameserver) as (port, _server):
@@ -132,3 +141,24 @@ async def test_the_python_sdk_does_the_same_with_each_proxy_before_each_broker(
             assert await printed(where, early + CHOSEN) == ["one", "two"]
             assert await printed(where, early + PRODUCED) == PRODUCED_TOLD
             assert await printed(where, PUSHED) == [["bad", "bad", "good"], True]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sdk", [pytest.param(e, id=e.name, marks=NEEDS[e.name]) for e in ALL])
+@pytest.mark.parametrize(
+    # `tests/proxy/test_other_sdks.py` has the pair that is left.
+    ("proxy", "broker"),
+    [("ours", "real"), ("real", "ours"), ("real", "real")],
+)
+async def test_an_sdk_does_every_row_with_each_proxy_before_each_broker(
+    proxy: str, broker: str, sdk: Sdk, tmp_path: Path
+) -> None:
+    words = await asyncio.to_thread(sdk.command, tmp_path)
+    async with brokers(broker, tmp_path) as nameserver:
+        async with Admin(
+            nameservers=nameserver, encoding="json", api_timeout_ms=PATIENCE_MS
+        ) as admin:
+            await prepare(admin)
+        async with proxy_before(proxy, nameserver, tmp_path) as where:
+            said = await asyncio.to_thread(run, *words, where)
+            assert said.splitlines() == sdk.told
