@@ -60,7 +60,7 @@ Examples:
       also system and retry topics
 """
 
-ROUTE_HELP = """Show the brokers that have queues of a topic, with their addresses.
+ROUTE_HELP = """Show the brokers of a topic's queues, and their addresses.
 
 \b
 Example:
