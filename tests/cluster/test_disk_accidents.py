@@ -74,7 +74,7 @@ async def test_a_file_cut_in_the_middle_of_the_log_is_named_by_the_next_start(
             await voice.send()
         os.truncate(first, 4096)
         await die_of_reading(cluster, voice)
-        where = rf"{first.name}: the file has 4096 bytes and not {LOG_FILE}"
+        where = rf"{first.name}: the file must have {LOG_FILE} bytes, but has 4096"
         with pytest.raises(ProcessStartError, match=rf"broker-a cannot start: .*{where}"):
             await cluster.restart(cluster.broker("a"))
 

@@ -100,7 +100,8 @@ def test_before_5_4_there_are_no_priorities(
     with start_cluster(profile="5.3", brokers=2) as cluster:
         monkeypatch.setenv("NAMESRV_ADDR", cluster.nameservers)
         refused = console("topic", "create", "orders", "--message-type", "PRIORITY").error
-        assert "message.type cannot be PRIORITY; choose UNSPECIFIED, NORMAL" in refused
+        assert "attribute message.type must be one of UNSPECIFIED, NORMAL, FIFO" in refused
+        assert "but is PRIORITY" in refused
         console("topic", "create", "here", "--broker", "broker-b")
         error = console("topic", "update", "here", "--queues", "2", "--broker", BROKER).error
         assert error == "topic 'here' does not exist on broker-a; create it there"

@@ -46,7 +46,7 @@ async def test_stop_cancels_what_runs_and_waits_for_its_end() -> None:
 async def test_a_stopping_owner_starts_nothing_more() -> None:
     owner = TaskOwner("client")
     await owner.stop()
-    with pytest.raises(RuntimeError, match="client stops"):
+    with pytest.raises(RuntimeError, match="client is stopping"):
         owner.start(asyncio.Event().wait(), name="late")
 
 
