@@ -117,7 +117,7 @@ def main() -> int:
     if options.one:
         with started(options) as sides:
             return asyncio.run(one(sides, options))
-    return many(lambda: started(options), options)
+    return many(started, options)
 
 
 @contextmanager
@@ -158,7 +158,10 @@ async def one(sides: Sides, options: argparse.Namespace) -> int:
     return bool(left)
 
 
-def many(start: Callable[[], AbstractContextManager[Sides]], options: argparse.Namespace) -> int:
+def many(
+    start: Callable[[argparse.Namespace], AbstractContextManager[Sides]],
+    options: argparse.Namespace,
+) -> int:
     """Run many seeds; 1 if an answer differs that nothing explains, or a log.
 
     Args:
@@ -178,9 +181,9 @@ def many(start: Callable[[], AbstractContextManager[Sides]], options: argparse.N
 
     left = sequences()
     while (first := next(left, None)) is not None:
-        some = itertools.chain([first], itertools.islice(left, FRESH_AFTER - 1))
-        with start() as sides:
-            part, in_logs = asyncio.run(_some(sides, options, ledger, some, report, began))
+        batch = itertools.chain([first], itertools.islice(left, FRESH_AFTER - 1))
+        with start(options) as sides:
+            part, in_logs = asyncio.run(_compared(sides, options, ledger, batch, report, began))
         report.add(part)
         logs_differ += in_logs
     print(f"{report.pairs} pairs of seeds from {options.seed}:0 on")
@@ -194,12 +197,12 @@ def many(start: Callable[[], AbstractContextManager[Sides]], options: argparse.N
     for kind, names in kinds.items():
         print(f"  {len(names):4} {' '.join(kind)}: {report.failed[names[0]][0]}; {names[:3]}")
     if kinds and options.shrink:
-        with start() as sides:
+        with start(options) as sides:
             asyncio.run(_shrink(sides, options, ledger, kinds))
     return bool(report.failed or logs_differ)
 
 
-async def _some(
+async def _compared(
     sides: Sides,
     options: argparse.Namespace,
     ledger: Ledger,
@@ -215,9 +218,8 @@ async def _some(
         pairs = before.pairs + report.pairs
         if pairs % 100 == 0:
             rate = pairs / (clock.monotonic() - began)
-            failed, once = (len(x) + len(y) for x, y in (
-                (before.failed, report.failed), (before.once, report.once)
-            ))  # fmt: skip
+            failed = len(before.failed) + len(report.failed)
+            once = len(before.once) + len(report.once)
             print(f"{pairs} pairs, {failed} differ ({once} once), {rate:.1f}/s", flush=True)
 
     def differs(seed: str, found: list[Difference]) -> None:

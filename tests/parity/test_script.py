@@ -97,7 +97,7 @@ def test_the_status_is_1_where_answers_or_logs_differ(
     monkeypatch.setattr(script, "records_of", lambda _: {"1z": [object()]})
     monkeypatch.setattr(script, "log_differences", lambda *_: [difference] * in_logs)
     options = script.options_of([*words, "--pairs", "2", "--shrink", "0"])
-    assert script.many(lambda: nullcontext(sides), options) == status
+    assert script.many(lambda _: nullcontext(sides), options) == status
 
 
 def test_after_so_many_pairs_both_start_anew_and_the_report_counts_all(
@@ -117,7 +117,7 @@ def test_after_so_many_pairs_both_start_anew_and_the_report_counts_all(
 
     starts = []
 
-    def start() -> AbstractContextManager[argparse.Namespace]:
+    def start(_: object) -> AbstractContextManager[argparse.Namespace]:
         starts.append("started")
         return nullcontext(argparse.Namespace())
 

@@ -67,7 +67,7 @@ def test_blanks_are_a_subscription_to_no_tag_as_in_java(expression):  # B-55
     assert not data.matches(tags_code("TagA"))
     assert not data.matches(0)
     with pytest.raises(SubscriptionError, match="names no tag"):
-        SubscriptionData.parse("T", expression, 0, needs_tag=True)
+        SubscriptionData.parse("T", expression, 0, refuse_blanks=True)
 
 
 def test_sql_is_kept_and_left_to_others():
@@ -121,7 +121,7 @@ def test_gos_hashes_as_strings_and_nodes_missing_type_are_read():  # E-64
 )
 def test_what_was_refused_is_named_as_it_was_written(kind: str, says: str) -> None:
     with pytest.raises(SubscriptionError, match=says) as caught:
-        SubscriptionData.parse("T", " \t", 0, expression_type=kind, needs_tag=True)
+        SubscriptionData.parse("T", " \t", 0, expression_type=kind, refuse_blanks=True)
     assert "' \\t'" in str(caught.value)
 
 

@@ -57,5 +57,5 @@ class MessageSelector:
             SubscriptionError: the expression names nothing, or its type is unknown.
         """
         return SubscriptionData.parse(
-            topic, self.expression, version, expression_type=self.type, needs_tag=True
+            topic, self.expression, version, expression_type=self.type, refuse_blanks=True
         )

@@ -258,9 +258,9 @@ class StoreConfig:
     timer_roll_window_slot: int = option(
         172_800,
         help=(
-            "Number of slots that the timer wheel uses. If a message is due later than the "
-            "last slot, the message first gets an earlier slot. When that slot is reached, "
-            "the broker stores the message again."
+            "Number of slots that the timer wheel uses. If a message is due after the last "
+            "slot, the broker puts the message into one of these slots. When this slot is "
+            "due, the broker stores the message again."
         ),
         rule="T-122",
     )

@@ -59,7 +59,7 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         sub_version: int,
         *,
         expression_type: str = TAG,
-        needs_tag: bool = False,
+        refuse_blanks: bool = False,
     ) -> Self:
         """Read `*`, nothing, or tags as `TagA || TagB`; SQL92 is kept as it is.
 
@@ -68,8 +68,8 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
             expression: what is wanted of it.
             sub_version: now, in epoch ms.
             expression_type: `TAG` or `SQL92`.
-            needs_tag: refuse blanks too, as our own clients do: to RocketMQ's broker they are a
-                subscription to no tag, or SQL that does not compile.
+            refuse_blanks: refuse an expression of blanks too, as our own clients do. RocketMQ's
+                broker takes it: as a subscription to no tag, or as SQL that does not compile.
 
         Raises:
             SubscriptionError: the expression names no tag, or the type is unknown.
@@ -79,7 +79,7 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         if expression_type == SQL92:
             # An empty SQL expression would match everything, so it is refused. Blanks are left to
             # the broker's compiler: RocketMQ first looks whether it filters by SQL at all (Q-24).
-            if not expression or (needs_tag and not expression.strip()):
+            if not expression or (refuse_blanks and not expression.strip()):
                 raise SubscriptionError(topic, expression or "", "SQL92 needs an expression")
             return cls(
                 topic=topic,
@@ -95,7 +95,7 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         tags = frozenset(tag for part in parts if (tag := part.strip()))
         # Java drops empty parts at the end before it counts, and blanks only after: `||` is an
         # error there, and ` ` is a subscription to no tag at all (B-55).
-        if not tags and (needs_tag or not any(parts)):
+        if not tags and (refuse_blanks or not any(parts)):
             raise SubscriptionError(topic, expression, "it names no tag")
         return cls(
             topic=topic,

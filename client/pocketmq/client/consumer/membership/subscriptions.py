@@ -42,7 +42,7 @@ class Subscriptions:
             SubscriptionError: the expression names nothing.
         """
         self._by_topic[topic] = SubscriptionData.parse(
-            topic, expression, self._time_ms(), expression_type=expression_type, needs_tag=True
+            topic, expression, self._time_ms(), expression_type=expression_type, refuse_blanks=True
         )
         # Last: a wrong expression changes nothing.
         self._quiet.discard(topic)

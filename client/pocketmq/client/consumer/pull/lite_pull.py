@@ -112,7 +112,7 @@ class LitePullConsumer(PullMember):
         for queue in self._wanted:
             self._subscriptions.set_quietly(
                 SubscriptionData.parse(
-                    queue.topic, expression, self.config.clock.time_ms(), needs_tag=True
+                    queue.topic, expression, self.config.clock.time_ms(), refuse_blanks=True
                 )
             )
         if self._parts is not None:
